@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kfm.engine.protected.encrypted_objects import sealed_with
 from kfm.engine.protected.source_classification import address
 from kfm.errors import Corrupt
-from kfm.masking.masked_run import Known, may_be_named
+from kfm.masking.masked_run import RunFacts, may_be_named
 from kfm.masking.masked_run import public_run as told
 from kfm.model import manifests, refs
 from kfm.model.manifests import Change, Key
@@ -43,7 +43,7 @@ def public_run(state: State, objects: Objects, entry: LedgerEntry, *, parts: boo
     return told(entry, receipt, known, changes, path_of, restored)
 
 
-def _known(state: State, objects: Objects, receipt: Receipt) -> Known:
+def _known(state: State, objects: Objects, receipt: Receipt) -> RunFacts:
     run = state.runs.get(receipt.run_id)
     version, before = _versions(state, receipt)
     if run is None and version is None and not receipt.job_type.startswith("operation."):
@@ -60,7 +60,7 @@ def _known(state: State, objects: Objects, receipt: Receipt) -> Known:
             standing = state.protected.standing(f"source/{address(item.id, '')}")
             if standing is not None and standing.level != "public":
                 closed.add(item.id)
-    return Known(run, maker, version, before, frozenset(sealed), frozenset(closed))
+    return RunFacts(run, maker, version, before, frozenset(sealed), frozenset(closed))
 
 
 def _versions(state: State, receipt: Receipt) -> tuple[DatasetVersion | None, DatasetVersion | None]:
@@ -87,7 +87,7 @@ def _there(state: State, dataset: str) -> DatasetVersion | None:
     return state.ledger.version(dataset, at) if at else None
 
 
-def _changes(objects: Objects, receipt: Receipt, made: str, known: Known) -> Iterator[Change]:
+def _changes(objects: Objects, receipt: Receipt, made: str, known: RunFacts) -> Iterator[Change]:
     """From what was there before, as far as that may be named; of a version under a key nobody can read the parts."""
     move = next((move for move in receipt.moves if move.ref.startswith(refs.PROCESSED)), None)
     before = move.before if move is not None else made
@@ -98,7 +98,7 @@ def _changes(objects: Objects, receipt: Receipt, made: str, known: Known) -> Ite
     return manifests.changes(objects, before, made)
 
 
-def _restored(state: State, objects: Objects, entry: LedgerEntry, known: Known) -> Iterator[tuple[Change, str]]:
+def _restored(state: State, objects: Objects, entry: LedgerEntry, known: RunFacts) -> Iterator[tuple[Change, str]]:
     """What stands otherwise than the run before left it, with the version in which it became so. Nothing, where a run
     goes on from there, or publishes what stands."""
     dataset, now = entry.dataset, _stands(entry)

@@ -1,1 +1,1 @@
-"""The one way from a protected record to a public one, and the gate that holds what leaves against what must not."""
+"""Turns protected records into public ones, and scans everything that is published for protected values."""

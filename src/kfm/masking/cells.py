@@ -1,7 +1,7 @@
-"""Cells: one point to one H3 cell, and all public geography from the cell alone.
+"""Cells: a point becomes one H3 cell, and all published geography comes from that cell alone.
 
-A cell always comes straight from the point at its resolution. The parent of a finer cell is another thing: near an edge
-it does not contain the point, and the two together would say where the edge is.
+A cell is always computed from the point at its own resolution. The parent of a finer cell is not the same: near an edge
+it does not contain the point, and the two cells together would reveal where the edge is.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ import msgspec
 from kfm.errors import Refused
 from kfm.masking.h3_library import library as library
 
-PLACES = 6  # digits of a degree that are published of a cell's corners: a decimetre; see also _short
-# The mean length of an edge in metres by resolution, as H3 states it. An edge is as long as the radius of a hexagon.
+PLACES = 6  # published decimal places of a cell's corners: about a decimetre; see also _short
+# The mean edge length in metres by resolution, from H3. The edge of a hexagon is as long as its radius.
 EDGES = (
     1281256.011, 483056.8391, 182512.9565, 68979.22179, 26071.75968, 9854.090990, 3724.532667, 1406.475763,
     531.414010, 200.786148, 75.863783, 28.663897, 10.830188, 4.092010, 1.546100, 0.584169,
 )  # fmt: skip
-_FLAT = 66.0  # degrees of latitude up to which meridians are far enough apart
-_EARTH = 6371007.180918475  # metres, the radius that H3 uses
+_FLAT = 66.0  # degrees of latitude up to which a small cell counts as flat
+_EARTH = 6371007.180918475  # metres: the earth radius that H3 uses
 
 
 class Shape(NamedTuple):
-    """Everything public about the place of a cell."""
+    """All published geography of a cell."""
 
     geometry: msgspec.Raw  # GeoJSON
     bbox: tuple[float, float, float, float]  # west, south, east, north; west > east where it crosses the antimeridian
     centroid: tuple[float, float]  # longitude, latitude
     radius: float  # metres from the centroid to the farthest corner
-    place: bytes  # bbox and geometry as members of a feature
-    own: bytes  # cell, resolution and centroid as its first properties, with a comma at the end
+    place: bytes  # bbox and geometry, encoded as members of a feature
+    own: bytes  # cell, resolution and centroid, encoded as its first properties, with a comma at the end
 
 
 def coarse_enough(metres: float) -> int:
-    """The finest resolution whose cells are no finer than an accuracy; -1 if even the coarsest are."""
+    """Return the finest resolution with cells at least as large as an accuracy; -1 if even the coarsest are smaller."""
     fitting = [resolution for resolution, edge in enumerate(EDGES) if edge >= metres]
     return max(fitting, default=-1)
 
 
 def cell_of(latitude: float, longitude: float, resolution: int) -> int:
-    """The cell that a point is in. A point that is none is refused, without saying what it was."""
+    """Return the cell of a point. Raise Refused, without the values, if the point is not on the earth."""
     if not (-90.0 <= latitude <= 90.0 and -180.0 <= longitude <= 180.0):
         raise Refused("a location is not on the earth", rule="mask.location-unreadable")
     return int(library().latlng_to_cell(latitude, longitude, resolution))
 
 
 def cells_of(latitudes: Sequence[float], longitudes: Sequence[float], resolution: int) -> list[int]:
-    """The cells of many points, the same as one by one. With numpy installed in a third of the time."""
+    """Return the cells of many points, the same as one by one. With numpy it takes a third of the time."""
     try:
         from kfm.masking import cells_numpy
     except ImportError:
@@ -69,9 +69,9 @@ def text_of(cell: int) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def shape_of(cell: int) -> Shape:
-    """Geometry, bbox and centroid of a cell, from nothing but the cell."""
+    """Return geometry, bbox and centroid of a cell, computed from the cell alone."""
     h3 = library()
-    # As _short does it, without a call for each: most of the time of masking a table is spent here.
+    # Rounds like _short without a call per corner: masking a table spends most of its time here.
     ring = [(round(lng * 1e6) / 1e6, round(lat * 1e6) / 1e6) for lat, lng in h3.cell_to_boundary(cell)]
     latitude, longitude = h3.cell_to_latlng(cell)
     rings, bbox = [ring], _box(ring)
@@ -109,7 +109,7 @@ def _box(ring: _Ring) -> _Bbox:
 
 
 def _across_the_antimeridian(ring: _Ring) -> tuple[list[_Ring], _Bbox]:
-    """The two parts that RFC 7946 asks for, cut at 180 degrees."""
+    """Return the two parts, cut at 180 degrees, that RFC 7946 requires."""
     whole = [(lng + 360 if lng < 0 else lng, lat) for lng, lat in ring]
     east = _cut(whole, lambda lng: lng <= 180)
     west = [(round(lng - 360, PLACES), lat) for lng, lat in _cut(whole, lambda lng: lng >= 180)]
@@ -118,7 +118,7 @@ def _across_the_antimeridian(ring: _Ring) -> tuple[list[_Ring], _Bbox]:
 
 
 def _cut(ring: _Ring, inside: Any) -> _Ring:
-    """The part of a convex ring on one side of the meridian of 180 degrees."""
+    """Return the part of a convex ring on one side of the meridian of 180 degrees."""
     out: _Ring = []
     for (lng, lat), (next_lng, next_lat) in zip(ring, ring[1:] + ring[:1], strict=True):
         if inside(lng):
@@ -130,7 +130,7 @@ def _cut(ring: _Ring, inside: Any) -> _Ring:
 
 
 def _around_a_pole(ring: _Ring, pole: float) -> tuple[list[_Ring], _Bbox]:
-    """All longitudes between the corners and the pole."""
+    """Return the ring of all longitudes between the corners and the pole."""
     by_longitude = sorted(ring)
     (first, low), (last, high) = by_longitude[0], by_longitude[-1]
     share = (180 - last) / (first + 360 - last)
@@ -145,14 +145,14 @@ def _short(degrees: float) -> float:
 
 
 def _radius_of_small(latitude: float, longitude: float, ring: _Ring) -> float:
-    """As `_radius`, for a cell that is as good as flat: half a percent more makes up for what is left out."""
+    """Return `_radius` for a small cell by plane geometry, plus half a percent for the error."""
     narrow = math.cos(math.radians(latitude)) ** 2
     square = max([(lat - latitude) * (lat - latitude) + narrow * (lng - longitude) ** 2 for lng, lat in ring])
     return 1.005 * _EARTH * math.radians(math.sqrt(square))
 
 
 def _radius(latitude: float, longitude: float, ring: _Ring) -> float:
-    """Metres from a point to the farthest corner; never less."""
+    """Return the metres from a point to the farthest corner, never fewer."""
     here = math.cos(math.radians(latitude))
     farthest = 0.0
     for lng, lat in ring:

@@ -1,9 +1,9 @@
-"""Cells of many points at once, with numpy: the same cells that H3 gives one by one, in a fraction of the time.
+"""Computes the cells of many points at once with numpy: the same cells that H3 gives, in a fraction of the time.
 
-A face of H3's icosahedron is a plane with a lattice of hexagons, so a cell is a division, a rounding and a few more
-roundings by seven. Which plane leads to which base cell, turned how far, is not written here: it is asked of H3 once,
-with points whose answers are known. Whatever is not sure goes to H3 itself: points near the edge of a cell, near the
-centre of a face, in pentagons and wherever H3's answers were not alike.
+Each face of H3's icosahedron is a plane with a hexagonal lattice, so a cell is a division, a rounding, and one more
+rounding by seven per resolution. How the planes map to base cells and rotations is learned from H3 once, with sample
+points. Every uncertain point goes to H3 itself: points near the edge of a cell, near the centre of a face, in
+pentagons, and where the samples disagreed.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from kfm.masking.h3_library import library
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_BLOCK = 8192  # points at a time: what is at work stays in the cache
-_SCALE = (3 + math.sqrt(5)) / 2  # of the plane: the distance of two cells of resolution 0 is 1
-_TURN = math.asin(math.sqrt(3 / 28))  # how far the lattice of an odd resolution is turned
-_INSIDE = 0.9343  # a point this near to the centre of a face, as a cosine, is nearest to that face
-_SHORT = 10  # up to this resolution the numbers of a lattice are exact in 32 bits
-_NEAR = math.cos(1e-3)  # to the centre of a face, as a cosine; H3's own arithmetic is rough there
-# Directions of a step on the lattice, by (di + 1) * 3 + dj + 1, as digits of H3; 8 is no step.
+_BLOCK = 8192  # points at a time, so that the arrays stay in the cache
+_SCALE = (3 + math.sqrt(5)) / 2  # scale of the plane: neighbouring cells of resolution 0 are 1 apart
+_TURN = math.asin(math.sqrt(3 / 28))  # rotation of the lattice at odd resolutions
+_INSIDE = 0.9343  # cosine: a point this near to the centre of a face belongs to that face
+_SHORT = 10  # up to this resolution lattice numbers are exact in 32 bits
+_NEAR = math.cos(1e-3)  # cosine of the distance to a face centre within which H3's arithmetic is inexact
+# The H3 digit of a step on the lattice, by (di + 1) * 3 + dj + 1; 8 is no valid step.
 _DIGITS = (1, 3, 8, 5, 0, 2, 8, 4, 6)
-_ROTATED = (0, 5, 3, 1, 6, 4, 2, 7, 8)  # each digit turned by 60 degrees, counterclockwise
+_ROTATED = (0, 5, 3, 1, 6, 4, 2, 7, 8)  # each digit rotated by 60 degrees counterclockwise
 
 
 class _Faces(NamedTuple):
     centres: Floats  # 20 unit vectors
-    along: Floats  # on the plane of each, towards a corner
-    across: Floats  # on the plane of each, a right angle counterclockwise
+    along: Floats  # on each plane, towards a corner
+    across: Floats  # on each plane, at a right angle counterclockwise
 
 
 class _Bases(NamedTuple):
-    cells: Ints  # by face and place on its plane: base cell and mode, in the bits of a cell; 0: ask H3
-    turns: Ints  # by the same, times 9: how often the digits are turned
+    cells: Ints  # by face and place on its plane: base cell and mode bits; 0: use H3
+    turns: Ints  # by the same index: 9 times the count of rotations
 
 
 def cells_of(latitudes: Sequence[float], longitudes: Sequence[float], resolution: int) -> list[int]:
-    """The cell of every point at a resolution. A point that is none is refused, without saying which value it had."""
+    """Return the cell of every point. Raise Refused, without the values, if a point is not on the earth."""
     lats, lngs = np.asarray(latitudes, dtype=np.float64), np.asarray(longitudes, dtype=np.float64)
     if lats.shape != lngs.shape or lats.ndim != 1:
         raise Refused("latitudes and longitudes are not of one length", rule="mask.table")
@@ -86,7 +86,7 @@ def _place(face: Ints | int, i: Floats, j: Floats) -> Ints:
 
 
 def _hexagons(points: Floats, resolution: int) -> tuple[Ints | int, Floats, Floats, NDArray[np.bool_]]:
-    """The face of each point, the hexagon of a resolution that it is in there, and whether it is clearly inside."""
+    """Return the face of each point, its hexagon on that face, and whether it is clearly inside."""
     planes, centres = _planes(resolution), _faces().centres
     only = int((centres @ points[:, 0]).argmax())
     flat = planes[only] @ points
@@ -97,7 +97,7 @@ def _hexagons(points: Floats, resolution: int) -> tuple[Ints | int, Floats, Floa
             of = np.flatnonzero(face == one)
             flat[:, of] = planes[one] @ points[:, of]
     deep = flat[0]
-    # Every edge of a hexagon lies on a line where one of these three, which add up to 0, is a whole number.
+    # Every edge of a hexagon is on a line where one of these three numbers, which add up to 0, is an integer.
     lines = flat[1:]
     lines /= deep
     floors = np.floor(lines)
@@ -111,7 +111,7 @@ def _hexagons(points: Floats, resolution: int) -> tuple[Ints | int, Floats, Floa
 
 
 def _up(i: Any, j: Any, resolution: int, steps: list[NDArray[np.intp]]) -> tuple[Any, Any]:
-    """From the hexagon of a resolution to that of resolution 0, with the step taken at each, the finest first."""
+    """Go from the hexagon of a resolution to that of resolution 0; collect the step at each level, finest first."""
     seventh = i.dtype.type(1 / 7)
     for level in range(resolution, 0, -1):
         if level % 2:
@@ -127,7 +127,7 @@ def _up(i: Any, j: Any, resolution: int, steps: list[NDArray[np.intp]]) -> tuple
 
 
 def _vectors(lats: Floats, lngs: Floats) -> Floats:
-    """Points as unit vectors, one in each column."""
+    """Return points as unit vectors, one per column."""
     lat, lng = np.radians(lats), np.radians(lngs)
     out = np.empty((3, len(lat)))
     flat = np.cos(lat)
@@ -137,12 +137,12 @@ def _vectors(lats: Floats, lngs: Floats) -> Floats:
     return out
 
 
-# ---------------------------------------------------------------------------------------- what H3 is asked
+# ---------------------------------------------------------------------------------------- learned from H3
 
 
 @lru_cache(maxsize=1)
 def _faces() -> _Faces:
-    """The icosahedron that H3 stands on: its corners are the centres of the twelve pentagons."""
+    """Return the faces of H3's icosahedron; its corners are the centres of the twelve pentagons."""
     h3 = library()
     centres = [h3.cell_to_latlng(cell) for cell in h3.get_pentagons(0)]
     corners = _vectors(np.array([lat for lat, _ in centres]), np.array([lng for _, lng in centres])).T
@@ -166,8 +166,8 @@ def _unit(vector: Floats) -> Floats:
 
 @lru_cache(maxsize=16)
 def _planes(resolution: int) -> Floats:
-    """For every face a matrix that takes a point to how deep it is under the face, and to three numbers that, divided
-    by this, say between which lines of the lattice it is."""
+    """Return a matrix per face that maps a point to its depth under the face and to three numbers; divided by the
+    depth, these place it between the lines of the lattice."""
     size = math.sqrt(7) ** resolution * _SCALE
     turn = _TURN if resolution % 2 else 0.0
     faces = _faces()
@@ -180,7 +180,7 @@ def _planes(resolution: int) -> Floats:
 
 @lru_cache(maxsize=1)
 def _turned() -> Ints:
-    """Digits by 9 times the turns and the step."""
+    """Return the digits, indexed by 9 times the rotations plus the step."""
     rows = [list(_DIGITS)]
     for _ in range(5):
         rows.append([_ROTATED[digit] for digit in rows[-1]])
@@ -189,11 +189,11 @@ def _turned() -> Ints:
 
 @lru_cache(maxsize=1)
 def _bases() -> _Bases:
-    """Asks H3 for a few hundred points on every face, and keeps the answers that are alike wherever they were asked."""
+    """Query H3 for a few hundred points on every face, and keep the answers on which all samples agree."""
     h3, resolution = library(), 3
     rng = [
         (n * 0.6180339887498949 % 1, n * 0.7548776662466927 % 1) for n in range(1, 12001)
-    ]  # even, and always the same
+    ]  # evenly spread, and always the same
     lats = np.degrees(np.arcsin(np.array([2 * a - 1 for a, _ in rng])))
     lngs = np.array([360 * b - 180 for _, b in rng])
     face, i, j, sure = _hexagons(_vectors(lats, lngs), resolution)
@@ -219,5 +219,5 @@ def _bases() -> _Bases:
 
 
 def coverage() -> dict[str, Any]:
-    """How much of the lattice is known: for those who measure."""
+    """Return how much of the lattice is learned, for measurements."""
     return {"places": int(np.count_nonzero(_bases().cells))}

@@ -1,8 +1,8 @@
-"""Counts that give nobody away: those below k are suppressed, and so are those from which they could be worked out.
+"""Counts that reveal no single record: counts below k are suppressed, and so are counts from which they follow.
 
-A table with totals is a set of equations. A suppressed count of a row with its total is known as soon as it is the
-only one; in a table of rows and columns it is known exactly if it is a bridge of the graph that joins every row and
-column by their suppressed counts. So more are suppressed until there is no bridge and no line hides less than k.
+A table with totals is a set of equations. The only suppressed count of a row follows from the row's total. In a table
+of rows and columns a suppressed count follows exactly if it is a bridge of the graph that joins rows and columns by
+their suppressed counts. So more counts are suppressed until there is no bridge and no line hides less than k.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Counts = Mapping[Key, int]
 
 
 class Published(NamedTuple):
-    """What may be shown; None is a count that is suppressed."""
+    """The counts that may be shown; None is a suppressed count."""
 
     counts: dict[Key, int | None]
     rows: dict[str, int | None]
@@ -27,7 +27,7 @@ class Published(NamedTuple):
 
 
 def counted(pairs: Iterable[Key]) -> dict[Key, int]:
-    """How often each pair occurs, e.g. cell and period."""
+    """Return how often each pair occurs, such as cell and period."""
     found: dict[Key, int] = {}
     for pair in pairs:
         found[pair] = found.get(pair, 0) + 1
@@ -35,9 +35,10 @@ def counted(pairs: Iterable[Key]) -> dict[Key, int]:
 
 
 def suppressed(counts: Counts, k: int = SMALLEST_K) -> Published:
-    """A table of counts with its totals as it may be published. A place that is not in it counts as 0, and is shown."""
+    """Return a table of counts with totals as it may be published. A place that is not in it counts as 0 and is shown.
+    Raise Refused if k is too small."""
     if k < SMALLEST_K:
-        raise Refused(f"counts are suppressed below {SMALLEST_K} at least", rule="mask.k-too-small")
+        raise Refused(f"k must be at least {SMALLEST_K}", rule="mask.k-too-small")
     if any(count < 0 for count in counts.values()):
         raise Refused("a count is below zero", rule="mask.count-negative")
     table = {key: count for key, count in sorted(counts.items()) if count}
@@ -48,7 +49,8 @@ def suppressed(counts: Counts, k: int = SMALLEST_K) -> Published:
 
 
 def _needed(table: dict[Key, int], hidden: set[Key], k: int) -> Key | None:
-    """One more count to suppress, if some suppressed one could still be worked out and there is one that would help."""
+    """Return one more count to suppress if a suppressed one still follows from others; None if not, or if nothing
+    helps."""
     for axis in (0, 1):
         lines: dict[str, list[Key]] = {}
         for key in table:
@@ -59,20 +61,20 @@ def _needed(table: dict[Key, int], hidden: set[Key], k: int) -> Key | None:
             if inside and rest and (len(inside) < 2 or sum(table[key] for key in inside) < k):
                 return _cheapest(table, rest, hidden)
     for bridge in _bridges(hidden):
-        beside = [key for key in table if key not in hidden and (key[0] == bridge[0] or key[1] == bridge[1])]
-        if found := _cheapest(table, beside, hidden):
+        nearby = [key for key in table if key not in hidden and (key[0] == bridge[0] or key[1] == bridge[1])]
+        if found := _cheapest(table, nearby, hidden):
             return found
     return None
 
 
 def _cheapest(table: dict[Key, int], keys: list[Key], hidden: set[Key]) -> Key | None:
-    """The smallest, but before all others one that closes a circle: it asks for no further ones."""
+    """Return a count that closes a circle, because it requires no further ones; otherwise the smallest."""
     rows, columns = {key[0] for key in hidden}, {key[1] for key in hidden}
     return min(keys, key=lambda key: (not (key[0] in rows and key[1] in columns), table[key], key), default=None)
 
 
 def _with_totals(table: dict[Key, int], hidden: set[Key], k: int) -> Published:
-    """Totals are shown where nothing can be worked out from them; where that cannot be helped, they are not."""
+    """Return the table with the totals from which no suppressed count follows; other totals are suppressed."""
     shown: dict[Key, int | None] = {key: None if key in hidden else count for key, count in table.items()}
     bridges = set(_bridges(hidden))
     lines: list[dict[str, int | None]] = []
@@ -84,8 +86,8 @@ def _with_totals(table: dict[Key, int], hidden: set[Key], k: int) -> Published:
             open_ = inside and (len(inside) < 2 or sum(table[key] for key in inside) < k or bridges & set(inside))
             totals[name] = None if open_ else amount
         lines.append(totals)
-    # A suppressed total would be worked out from the others and the whole, so then there is no whole, nor the others
-    # of its kind unless two at least are suppressed together.
+    # A single suppressed total follows from the grand total and the others. So the grand total is suppressed too, and
+    # so are all totals of that kind.
     rows, columns = (_guarded(line) for line in lines)
     whole = None in rows.values() or None in columns.values()
     return Published(shown, rows, columns, None if whole else sum(table.values()))
@@ -96,13 +98,13 @@ def _guarded(line: dict[str, int | None]) -> dict[str, int | None]:
 
 
 def _bridges(hidden: set[Key]) -> list[Key]:
-    """Suppressed counts that are on no circle of rows and columns: those that the totals give away."""
+    """Return the suppressed counts that are on no circle of rows and columns: the totals reveal these."""
     edges = sorted(hidden)
     beside: dict[tuple[int, str], list[int]] = {}
     for number, (row, column) in enumerate(edges):
         beside.setdefault((0, row), []).append(number)
         beside.setdefault((1, column), []).append(number)
-    # A bridge is found by walking the graph once (Tarjan), without recursion: a table may have many lines.
+    # Tarjan's algorithm finds bridges in one pass; without recursion, because a table may have many lines.
     order: dict[tuple[int, str], int] = {}
     lowest: dict[tuple[int, str], int] = {}
     found: list[Key] = []

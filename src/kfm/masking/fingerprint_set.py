@@ -1,4 +1,4 @@
-"""Many fingerprints in little room: eight bytes for each, in order, so that one is found without reading the others."""
+"""A compact set of fingerprints: eight bytes each, sorted, so that a lookup does not read the others."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
 
-SIZE = 8  # bytes of a fingerprint that are kept: by chance one in many million millions is another's
+SIZE = 8  # stored bytes of a fingerprint; two differ except by a chance of one in 2^64
 
 
 class Marks:
-    """Lists of numbers, each in order. Putting two together copies neither."""
+    """Sorted lists of numbers. A union of two copies neither."""
 
     __slots__ = ("_lists",)
 
@@ -32,13 +32,13 @@ class Marks:
         return Marks(*self._lists, *other._lists)
 
     def packed(self) -> bytes:
-        """As it is kept, of one list or none: little-endian."""
+        """Return the stored form of at most one list: little-endian."""
         (only,) = self._lists or (array("Q"),)
         return _swapped(only).tobytes()
 
 
 def unpacked(body: bytes | Iterable[str]) -> Marks:
-    """What was kept. The first states kept them as texts, of which the beginning is the same."""
+    """Return the stored set. The oldest states stored texts that begin with the same digits."""
     if not isinstance(body, bytes):
         return Marks(array("Q", sorted(int(text[: 2 * SIZE], 16) for text in body)))
     found = array("Q")
@@ -54,9 +54,9 @@ def _swapped(numbers: array[int]) -> array[int]:
     return out
 
 
-class Heap:
-    """Marks that come in any order, and often twice. Held by their first byte, so that never more than one part of them
-    in 256 is put in order at once."""
+class MarkCollector:
+    """Collects marks in any order, often repeated. It groups them by their first byte, so that it never sorts more than
+    one of 256 groups at once."""
 
     __slots__ = ("_parts", "_room")
 
@@ -65,7 +65,7 @@ class Heap:
         self._room = [4096] * 256
 
     def add(self, marks: bytes) -> None:
-        """Many, one after the other, big-endian."""
+        """Add many marks, concatenated and big-endian."""
         some = array("Q")
         some.frombytes(marks)
         if sys.byteorder == "little":

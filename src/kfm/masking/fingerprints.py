@@ -1,9 +1,9 @@
-"""Keyed fingerprints of what is protected: enough to know it again, nothing to read it from.
+"""Keyed fingerprints of protected values: they recognise a value and do not reveal it.
 
-Without the key a fingerprint is a random number; so a list of them may lie where the protected bytes may not. An id is
-known again in other letters and with other marks in it, a point with fewer digits, rounded or cut off, and an H3 cell
-finer than what is public as hexadecimal or decimal number. Reprojected coordinates and what was typed anew in other
-words are not known again.
+Without the key a fingerprint is a random number, so a list of fingerprints may be stored where the protected bytes may
+not. An id is recognised in other case and punctuation, a point with fewer digits, rounded or cut off, and an H3 cell
+finer than the public one as a hexadecimal or decimal number. Reprojected coordinates and paraphrased text are not
+recognised.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ import msgspec
 
 from kfm.errors import Denied
 from kfm.masking import cells
-from kfm.masking.fingerprint_set import SIZE, Heap, Marks, unpacked
+from kfm.masking.fingerprint_set import SIZE, MarkCollector, Marks, unpacked
 from kfm.model.records import Record
 from kfm.model.secret import SHORTEST, Secret
 
-FEWEST, MOST = 2, 7  # digits of a degree that a point is known by: a kilometre, and a centimetre
-ALONE = 5  # digits from which on one coordinate without the other says something
-LONGEST = 8  # words of an id
-FEWEST_WORDS = 4  # that an id is looked for in: 14BO20 may be written 14-BO-20
+FEWEST, MOST = 2, 7  # decimal places at which a point is recognised: a kilometre, and a centimetre
+ALONE = 5  # decimal places from which one coordinate alone is telling
+LONGEST = 8  # most words of an id
+FEWEST_WORDS = 4  # an id is searched in at least this many words: 14BO20 may be written 14-BO-20
 _WORDS = re.compile(r"[^\W_]+")
 _DEGREES = re.compile(r"([-+]?)([0-9]{1,3})(?:\.([0-9]*))?")
-_TOGETHER = 4096  # points whose cells are asked for at once
+_TOGETHER = 4096  # points per batch of cells
 Kind = Literal["id", "point", "latitude", "longitude", "near", "cell"]
 
 
 class _Stored(Record, frozen=True):
-    """Fingerprints as the state keeps them; the first states kept texts."""
+    """Fingerprints as the state stores them; the oldest states stored texts."""
 
     ids: bytes | frozenset[str] = b""
     points: bytes | frozenset[str] = b""
@@ -49,17 +49,17 @@ class _Stored(Record, frozen=True):
 
 
 class Fingerprints(NamedTuple):
-    """What is known of the protected records of a custodian. Two lists of one key may be put together."""
+    """The fingerprints of a custodian's protected records. Two sets under one key can be united."""
 
     ids: Marks = Marks()
-    points: Marks = Marks()  # both coordinates, at each number of digits
-    singles: Marks = Marks()  # one coordinate, at each number of digits that says something alone
-    near: Marks = Marks()  # with the fewest digits, alone and together: to dismiss others quickly
+    points: Marks = Marks()  # both coordinates, at each count of digits
+    singles: Marks = Marks()  # one coordinate, at each count of digits that is telling alone
+    near: Marks = Marks()  # at the fewest digits, alone and together: to rule out other numbers quickly
     cells: Marks = Marks()  # finer than the public ones
-    longest: int = FEWEST_WORDS  # words that an id is looked for in
-    lengths: frozenset[int] = frozenset()  # of ids, in letters
-    records: int = 0  # how many protected points there are
-    weak: int = 0  # ids that are too short to be known again
+    longest: int = FEWEST_WORDS  # the most words that an id is searched in
+    lengths: frozenset[int] = frozenset()  # lengths of ids in characters
+    records: int = 0  # count of protected points
+    weak: int = 0  # count of ids that are too short to be recognised
 
     def __or__(self, other: Fingerprints) -> Fingerprints:
         return Fingerprints(
@@ -75,7 +75,7 @@ class Fingerprints(NamedTuple):
         )
 
     def stored(self) -> bytes:
-        """Of one source; the same bytes each time."""
+        """Return the stored form of one source's fingerprints, always the same bytes."""
         parts = {name: getattr(self, name).packed() for name in ("ids", "points", "singles", "near", "cells")}
         rest = _Stored(**parts, longest=self.longest, lengths=self.lengths, records=self.records, weak=self.weak)
         return _encode(rest)
@@ -107,7 +107,7 @@ class Marker:
     def __init__(self, key: Secret) -> None:
         if len(key.reveal()) < SHORTEST:
             raise Denied(
-                "the key of the fingerprints is too short", hint=f"give {SHORTEST} bytes", rule="gate.key-short"
+                "the key for fingerprints is too short", hint=f"give at least {SHORTEST} bytes", rule="gate.key-short"
             )
         self._key = hashlib.sha256(b"kfm:fingerprint:1\0" + key.reveal()).digest()
 
@@ -118,15 +118,15 @@ class Marker:
         return int.from_bytes(hashlib.blake2b(body, key=self._key, digest_size=12).digest()[:SIZE], "big")
 
     def of(self, ids: Iterable[str], points: Iterable[tuple[str, str]], *, finer_than: int) -> Fingerprints:
-        """Of protected ids, and of points as the texts of latitude and longitude; `finer_than` is what is public. Both
-        are read once, and what is held of each is its fingerprints."""
-        known, waiting = Heap(), iter(ids)
+        """Return the fingerprints of protected ids and of points, given as texts of latitude and longitude;
+        `finer_than` is the public resolution. Both are read once, and only fingerprints stay in memory."""
+        known, waiting = MarkCollector(), iter(ids)
         lengths: set[int] = set()
         longest, weak = FEWEST_WORDS, 0
         while some := list(islice(waiting, _TOGETHER)):
             bodies = []
             for one in some:
-                words = words_of(one)[:LONGEST]  # the rest of a very long one is not looked for
+                words = words_of(one)[:LONGEST]  # the rest of a very long id is not searched
                 plain = "".join(words)
                 if is_weak(plain):
                     weak += 1
@@ -148,13 +148,13 @@ class Marker:
             weak=weak,
         )
 
-    def _keep(self, bodies: list[bytes], heap: Heap) -> None:
-        """Many at once: all in place, because each costs as much as a call."""
+    def _keep(self, bodies: list[bytes], heap: MarkCollector) -> None:
+        """Add many fingerprints at once, inline, because a call would cost as much as the hash."""
         key, blake2b = self._key, hashlib.blake2b
         heap.add(b"".join([blake2b(body, key=key, digest_size=12).digest()[:SIZE] for body in bodies]))
 
     def _places(self, points: Iterator[tuple[str, str]], finer_than: int) -> _Places:
-        found = _Places(Heap(), Heap(), Heap(), Heap(), Heap())
+        found = _Places(MarkCollector(), MarkCollector(), MarkCollector(), MarkCollector(), MarkCollector())
         while some := set(islice(points, _TOGETHER)):
             pairs = []
             written = []
@@ -175,17 +175,17 @@ class Marker:
 
 
 class _Places(NamedTuple):
-    points: Heap
-    singles: Heap
-    near: Heap
-    cells: Heap
-    pairs: Heap  # the points themselves, to be counted
+    points: MarkCollector
+    singles: MarkCollector
+    near: MarkCollector
+    cells: MarkCollector
+    pairs: MarkCollector  # the points themselves, for counting
 
 
 def _bodies(
     latitude: Degrees, longitude: Degrees, points: list[bytes], singles: list[bytes], near: list[bytes]
 ) -> None:
-    """What a point is marked by: in all its forms, alone and together."""
+    """Add the texts to fingerprint for a point: all its forms, alone and together."""
     lat_cuts, lng_cuts = {latitude.cut()}, {longitude.cut()}
     for digits in range(FEWEST, MOST + 1):
         lats, lngs = latitude.forms(digits), longitude.forms(digits)
@@ -215,36 +215,39 @@ def _cells_of(pairs: list[tuple[Degrees, Degrees]], finer_than: int) -> list[byt
 
 
 def words_of(text: str) -> list[str]:
-    """The words of an id in small letters: 14-BO-20, 14BO20 and 14bo20 have the same letters in a row."""
+    """Return the words of an id in lower case: 14-BO-20, 14BO20 and 14bo20 then have the same characters in
+    sequence."""
     return _WORDS.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
 def is_weak(plain: str) -> bool:
-    """So short that it would be found in anything: those are protected by their points and their neighbours alone."""
+    """Return whether an id is so short that it occurs in any text: only its point and its neighbours protect such a
+    record."""
     return len(plain) < 4 or (plain.isdigit() and len(plain) < 6)
 
 
 class Degrees(NamedTuple):
-    """A number as written: never by way of a float, which would change its digits."""
+    """A number as written. It is never converted to a float, which would change its digits."""
 
     negative: bool
-    number: int  # all its digits, without point and sign
-    places: int  # how many of them stand behind the point
+    number: int  # all its digits, without decimal point and sign
+    places: int  # count of decimal places
 
     def forms(self, digits: int) -> tuple[int, ...]:
-        """What it becomes with so many digits, rounded either way or cut off; as whole numbers of the last digit."""
+        """Return the number at this count of decimal places, rounded either way or cut off, as integers of the last
+        digit."""
         if digits >= self.places:
             exact = self.number * 10 ** (digits - self.places)
             return (-exact if self.negative else exact,)
         unit = 10 ** (self.places - digits)
         down, rest = divmod(self.number, unit)
-        # Half of the last digit goes up, or to the even one, which is one of the two that are given.
+        # A half is rounded up or to the even digit; both are among the two results.
         if 2 * rest < unit:
             return (-down if self.negative else down,)
         return (-down, -down - 1) if self.negative else (down, down + 1)
 
     def cut(self) -> bytes:
-        """Cut off after the fewest digits, with its sign: what all forms of a number are looked up by."""
+        """Return the number cut off after the fewest digits, with its sign: the lookup key of all its forms."""
         scaled = self.number * 10**FEWEST // 10**self.places
         return b"%s%d.%02d" % (b"-" if self.negative else b"", *divmod(scaled, 10**FEWEST))
 
@@ -254,7 +257,7 @@ class Degrees(NamedTuple):
 
 
 def degrees_of(text: str) -> Degrees | None:
-    """None: it is no number of degrees."""
+    """Return the parsed number of degrees; None if it is not one."""
     plain = text.strip()
     if len(plain) > 40:
         return None
@@ -271,5 +274,5 @@ def _written(scaled: int) -> bytes:
 
 
 def _cut(form: int, below: int) -> bytes:
-    """A form cut off after the fewest digits."""
+    """Return a form cut off after the fewest digits."""
     return _written(form // below if form >= 0 else -(-form // below))

@@ -1,7 +1,7 @@
-"""The first cell: what was once public about a record's place stays all there is.
+"""The first cell: the cell in which a record was first published stays its only public cell.
 
-Two cells of one record can be laid over each other; where both may be true is smaller than either. So a correction that
-crosses an edge changes nothing in public, unless what was public before is withdrawn.
+Two cells of one record could be intersected, and the intersection is smaller than either. So a correction that crosses
+an edge does not change the public cell, unless the earlier versions are withdrawn.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Literal, NamedTuple
 from kfm.masking.cells import resolution_of
 from kfm.masking.public_record import PublicRecord
 
-FirstCells = Mapping[str, str]  # public id to the cell it was first published in
+FirstCells = Mapping[str, str]  # public id: the cell it was first published in
 Verdict = Literal["first", "same", "kept", "withdraw"]
 
 
 class Remembered(NamedTuple):
     cell: str
-    verdict: Verdict  # withdraw: every earlier version that shows the record must go before this one is published
+    verdict: Verdict  # withdraw: all earlier versions with this record must be withdrawn first
 
 
 def remembered(first: str, cell: str, *, moved: Literal["keep", "withdraw"] = "keep") -> Remembered:
-    """Which cell is public: the first, unless it is finer than what is allowed today."""
+    """Return the public cell: the first one, unless it is finer than is allowed now."""
     if not first or not cell:
         return Remembered(cell, "first" if cell and not first else "same")
     if first == cell:
@@ -34,7 +34,7 @@ def remembered(first: str, cell: str, *, moved: Literal["keep", "withdraw"] = "k
 
 
 def learned(first: FirstCells, records: Iterable[PublicRecord]) -> dict[str, str]:
-    """What there is to remember anew after these records; the first of an id counts."""
+    """Return the new first cells in these records; the first record of an id counts."""
     new: dict[str, str] = {}
     for record in records:
         if record.cell and record.id not in first:
@@ -43,6 +43,6 @@ def learned(first: FirstCells, records: Iterable[PublicRecord]) -> dict[str, str
 
 
 def to_withdraw(first: FirstCells, records: Iterable[PublicRecord]) -> tuple[str, ...]:
-    """Public ids whose earlier versions show another cell than these records: they go before these come."""
+    """Return the public ids that earlier versions show in another cell; those versions must be withdrawn first."""
     found = {r.id for r in records if r.id in first and r.cell != first[r.id]}
     return tuple(sorted(found))

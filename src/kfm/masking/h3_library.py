@@ -1,4 +1,4 @@
-"""The library that knows the hexagons of the earth, imported when the first cell is asked for."""
+"""Imports the H3 library on first use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from kfm.errors import Denied
 
 @lru_cache(maxsize=1)
 def library() -> Any:
-    """H3, or a denial: without it nothing is masked, and what is not masked does not leave."""
+    """Return H3. Raise Denied if it is not installed: without it nothing is masked, and unmasked data is not
+    published."""
     try:
         import h3.api.basic_int as found
     except ImportError:

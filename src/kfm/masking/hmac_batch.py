@@ -1,4 +1,4 @@
-"""HMAC-SHA-256 (RFC 2104) of many short texts under one key: what the key alone decides is done once."""
+"""HMAC-SHA-256 (RFC 2104) of many short texts under one key; the key is prepared once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _INNER, _OUTER = (bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5
 
 
 class Keyed:
-    """Answers as `hmac.digest(key, prefix + body, "sha256")` does, which sets the key up anew for each text."""
+    """Returns the same as `hmac.digest(key, prefix + body, "sha256")`, which prepares the key again for each text."""
 
     __slots__ = ("_inner", "_outer")
 

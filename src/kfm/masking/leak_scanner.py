@@ -1,7 +1,8 @@
-"""The leak gate: candidate bytes held against the fingerprints and the one-cell rule, before anything is published.
+"""The leak scanner compares bytes with the fingerprints, and checks the one-cell rule, before anything is published.
 
-`scan` reads any text (CSV, JSON, GeoJSON, NDJSON, prose) for ids, points and fine cells that are protected. A candidate
-that cannot be read is denied. What was hidden without need is told too: masking that hides everything is of no use.
+`scan` searches any text (CSV, JSON, GeoJSON, NDJSON, prose) for protected ids, points and fine cells. A file that
+cannot be read is denied. `over_masked` reports values that were hidden without need, because data that hides everything
+is useless.
 """
 
 from __future__ import annotations
@@ -22,49 +23,49 @@ from kfm.masking.public_record import WITHHELD, PublicRecord
 from kfm.model.records import Record
 
 Verdict = Literal["clean", "review", "deny"]
-LARGEST = 1 << 30  # bytes that a compressed candidate may become
-_FINE = 4  # digits from which on one point alone is no accident
-_SHARE = 0.2  # of all there is, protected or in the candidate: as many rough points are no accident
+LARGEST = 1 << 30  # bytes that a decompressed file may have
+_FINE = 4  # decimal places from which a single match is not a coincidence
+_SHARE = 0.2  # share of protected or scanned points from which rough matches are not a coincidence
 _FEW = 3
-_BACK = 16  # numbers back that may be the other half of a point
-_APART = 4096  # characters that the two may be apart
+_BACK = 16  # how many numbers back the other coordinate may be
+_APART = 4096  # characters that may be between the two
 _NUMBER = re.compile(r"(?<![\w.])[-+\u2212]?[0-9]{1,3}(?:\.[0-9]{1,25})?(?![\w.]*[\w])")
 _CELL = re.compile(r"(?<![0-9a-fA-F])(?:8[0-9a-fA-F]{14}|[0-9]{18,19})(?![0-9a-fA-F])")
 _BETWEEN = re.compile(r"[\s,;:\"'{}\[\]()<>]")
-_STRETCH = 1 << 20  # characters whose words are held at once
+_STRETCH = 1 << 20  # characters that are split into words at once
 _ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})|%([0-9a-fA-F]{2})")
 
 
 class Leak(Record, frozen=True):
-    """What was found, by rule and number; never where, and never what."""
+    """A rule and how often it was broken; never the place or the value."""
 
     rule: str
     count: int
 
 
-class Report(Record, frozen=True):
+class ScanReport(Record, frozen=True):
     verdict: Verdict
     leaks: tuple[Leak, ...] = ()
 
 
-class _Found(NamedTuple):
+class _Matches(NamedTuple):
     ids: set[int]
     cells: set[int]
     points: dict[int, set[int]]  # by digits
     singles: set[int]
-    numbers: int  # different ones with a point in them
+    numbers: int  # count of different numbers with a decimal point
 
 
-def scan(body: bytes, known: Fingerprints, marker: Marker) -> Report:
-    """Is anything protected in these bytes? The same file under another name is the same bytes, so no name is asked."""
+def scan(body: bytes, known: Fingerprints, marker: Marker) -> ScanReport:
+    """Return whether these bytes contain anything protected. The name of the file plays no part."""
     text = _text(body)
     if text is None:
-        return Report(verdict="deny", leaks=(Leak(rule="gate.unreadable", count=1),))
+        return ScanReport(verdict="deny", leaks=(Leak(rule="gate.unreadable", count=1),))
     return _judged(_search(text, known, marker), known)
 
 
 def _text(body: bytes) -> str | None:
-    """A candidate as text; None if it is none."""
+    """Return the file as text; None if it is not text."""
     if body[:2] == b"\x1f\x8b":
         body = _unpacked(body) or b"\0"
     if body[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -80,7 +81,7 @@ def _text(body: bytes) -> str | None:
 
 
 def _unpacked(body: bytes) -> bytes | None:
-    """All members of a gzip file, or None: broken, cut off, or too large."""
+    """Return the content of all members of a gzip file; None if it is broken, cut off or too large."""
     out = bytearray()
     while body:
         reader = zlib.decompressobj(wbits=31)
@@ -97,7 +98,7 @@ def _unpacked(body: bytes) -> bytes | None:
 # ---------------------------------------------------------------------------------------------- search
 
 
-def _search(text: str, known: Fingerprints, marker: Marker) -> _Found:
+def _search(text: str, known: Fingerprints, marker: Marker) -> _Matches:
     points: dict[int, set[int]] = {}
     singles: set[int] = set()
     numbers = _numbers(text, known, marker, points, singles) if known.near else 0
@@ -106,7 +107,7 @@ def _search(text: str, known: Fingerprints, marker: Marker) -> _Found:
         marks = (marker.mark("cell", f"{cell:x}") for cell in {_cell(found[0]) for found in _CELL.finditer(text)})
         fine = {mark for mark in marks if mark in known.cells}
     ids = set(_ids(text, known, marker)) if known.ids else set()
-    return _Found(ids, fine, points, singles, numbers)
+    return _Matches(ids, fine, points, singles, numbers)
 
 
 def _cell(token: str) -> int:
@@ -114,8 +115,8 @@ def _cell(token: str) -> int:
 
 
 def _ids(text: str, known: Fingerprints, marker: Marker) -> Iterator[int]:
-    """Marks of protected ids: every row of words that is as long as one of them. Words are many times as large as the
-    text, so they are taken stretch by stretch, with those before that a row may begin with."""
+    """Yield marks of protected ids: every sequence of words that is as long as one of them. Words take many times the
+    memory of the text, so the text is split in stretches, each with the last words of the one before."""
     words: list[str] = []
     for stretch in _stretches(text):
         words = words[1 - known.longest :] + words_of(stretch)
@@ -123,7 +124,7 @@ def _ids(text: str, known: Fingerprints, marker: Marker) -> Iterator[int]:
 
 
 def _stretches(text: str) -> Iterator[str]:
-    """Parts of a text that end where no word does."""
+    """Yield parts of a text that end between words."""
     start = 0
     while start < len(text):
         found = _BETWEEN.search(text, min(start + _STRETCH, len(text)))
@@ -134,15 +135,15 @@ def _stretches(text: str) -> Iterator[str]:
 
 def _ids_of(words: list[str], known: Fingerprints, marker: Marker) -> Iterator[int]:
     lengths, longest, most = known.lengths, max(known.lengths), known.longest
-    sizes = [len(word) for word in words] + [longest + 1]  # the last is longer than any: nothing goes on beyond it
-    asked: set[str] = set()
+    sizes = [len(word) for word in words] + [longest + 1]  # longer than any id: ends every sequence
+    tried: set[str] = set()
     for at, size in enumerate(sizes):
         end = at + 1
         while size <= longest:
             if size in lengths:
                 plain = "".join(words[at:end])
-                if plain not in asked and not is_weak(plain):
-                    asked.add(plain)
+                if plain not in tried and not is_weak(plain):
+                    tried.add(plain)
                     mark = marker.mark("id", plain)
                     if mark in known.ids:
                         yield mark
@@ -157,12 +158,12 @@ class _Number(NamedTuple):
     digits: int
     at: int
     cut: str
-    latitude: bool  # it may be one of a protected point, as far as the fewest digits tell
+    latitude: bool  # at the fewest digits it matches a protected latitude
     longitude: bool
 
 
 class _Near:
-    """Which numbers, and which two numbers, may belong to a protected point; each is asked once."""
+    """Decides, with a cache, which numbers and pairs of numbers may belong to a protected point."""
 
     def __init__(self, known: Fingerprints, marker: Marker) -> None:
         self.known, self.marker = known.near, marker
@@ -188,7 +189,7 @@ class _Near:
 
 
 def _numbers(text: str, known: Fingerprints, marker: Marker, points: dict[int, set[int]], singles: set[int]) -> int:
-    """Looks for points: each number that is near a protected one, with each that came shortly before."""
+    """Search for points: each number near a protected one, together with each number shortly before it."""
     near = _Near(known, marker)
     last: deque[_Number] = deque(maxlen=_BACK)
     different: set[str] = set()
@@ -228,7 +229,7 @@ _KINDS: tuple[Literal["latitude"], Literal["longitude"]] = ("latitude", "longitu
 
 
 def _pair(lat: _Number, lng: _Number, known: Fingerprints, marker: Marker, points: dict[int, set[int]]) -> None:
-    """With as many digits as the longer and as the shorter of the two has: a last zero is often left out."""
+    """Compare a pair at the digits of the longer and of the shorter number, because a final zero is often omitted."""
     for digits in {_between(max(lat.digits, lng.digits)), _between(min(lat.digits, lng.digits))}:
         for a in lat.value.forms(digits):
             for b in lng.value.forms(digits):
@@ -241,8 +242,9 @@ def _between(digits: int) -> int:
     return max(FEWEST, min(digits, MOST))
 
 
-def _judged(found: _Found, known: Fingerprints) -> Report:
-    """Ids, fine cells and fine points are no accident. Rough points are, unless there are many."""
+def _judged(found: _Matches, known: Fingerprints) -> ScanReport:
+    """Return the verdict. Ids, fine cells and fine points are never a coincidence; rough points are, unless there are
+    many."""
     exact = {mark for digits, marks in found.points.items() if digits >= _FINE for mark in marks}
     rough = {mark for digits, marks in found.points.items() if digits < _FINE for mark in marks}
     leaks = [
@@ -257,10 +259,10 @@ def _judged(found: _Found, known: Fingerprints) -> Report:
         if marks
     ]
     if not leaks:
-        return Report(verdict="clean")
+        return ScanReport(verdict="clean")
     certain = found.ids or found.cells or exact
     many = any(_many(len(marks), known.records, found.numbers) for marks in (rough, found.singles))
-    return Report(verdict="deny" if certain or many else "review", leaks=tuple(leaks))
+    return ScanReport(verdict="deny" if certain or many else "review", leaks=tuple(leaks))
 
 
 def _many(hits: int, protected: int, numbers: int) -> bool:
@@ -272,10 +274,10 @@ def _many(hits: int, protected: int, numbers: int) -> bool:
 # ---------------------------------------------------------------------------------------------- the one-cell rule
 
 
-def one_cell(body: bytes, resolution: int) -> Report:
-    """Features of masked records: is all geography in each exactly what its one cell says, and the cell coarse enough?
+def one_cell(body: bytes, resolution: int) -> ScanReport:
+    """Return whether all geography of each masked feature comes from its one cell, and the cell is coarse enough.
 
-    The same id twice in other cells is found too. What is not a feature collection, a feature or lines of features is
+    An id that occurs in two cells is found too. Anything but a feature collection, a feature or lines of features is
     denied.
     """
     found: dict[str, int] = {}
@@ -283,13 +285,13 @@ def one_cell(body: bytes, resolution: int) -> Report:
     try:
         features = list(_features(body))
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError, AttributeError, KeyError):
-        return Report(verdict="deny", leaks=(Leak(rule="gate.unreadable", count=1),))
+        return ScanReport(verdict="deny", leaks=(Leak(rule="gate.unreadable", count=1),))
     for one in features:
         rule = _fault_of(one, resolution, shown)
         if rule:
             found[rule] = found.get(rule, 0) + 1
     leaks = tuple(Leak(rule=rule, count=count) for rule, count in sorted(found.items()))
-    return Report(verdict="deny" if leaks else "clean", leaks=leaks)
+    return ScanReport(verdict="deny" if leaks else "clean", leaks=leaks)
 
 
 def _features(body: bytes) -> Iterator[dict[str, Any]]:
@@ -310,7 +312,7 @@ def _features(body: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _fault_of(feature: Any, resolution: int, shown: dict[str, str]) -> str:
-    """The rule that a feature breaks, or nothing."""
+    """Return the rule that a feature breaks, or an empty text."""
     if not isinstance(feature, dict) or not isinstance(own := feature.get("properties"), dict):
         return "gate.unreadable"
     if set(feature) - {"type", "id", "bbox", "geometry", "properties"}:
@@ -342,17 +344,17 @@ def _fault_of(feature: Any, resolution: int, shown: dict[str, str]) -> str:
 
 
 class Hidden(Record, frozen=True):
-    """How much of a table is hidden, by rule; and what was hidden more than the policy asks for."""
+    """How much of a table is hidden, by rule, and what was hidden beyond what the policy requires."""
 
     records: int
     by_rule: dict[str, int]
-    values: dict[str, int]  # by public column: how many values are withheld
+    values: dict[str, int]  # by public column: count of withheld values
     without_location: int
-    coarser_than_needed: int  # a cell coarser than policy, labels and the source's accuracy ask for
+    coarser_than_needed: int  # count of cells coarser than policy, labels and the source's accuracy require
 
 
 def over_masked(records: Iterable[PublicRecord], policy: Prepared) -> Hidden:
-    """What a steward should look at when masking hides more than was meant."""
+    """Return what a steward should review if masking hides more than intended."""
     count, nowhere, coarser = 0, 0, 0
     by_rule: dict[str, int] = {}
     values: dict[str, int] = {}

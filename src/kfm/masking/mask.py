@@ -1,7 +1,7 @@
-"""From a protected record to a public one. There is no other way, and no way back.
+"""Turns a protected record into a public one. There is no other way, and no way back.
 
-`prepare` binds a policy to the labels that hold and to the custodian's key; `mask` takes one record, `mask_columns` a
-whole table, and both give the same bytes. Nothing here puts a value into an error: ids of rules, and row numbers.
+`prepare` binds a policy to the labels in force and to the custodian's key. `mask` takes one record, `mask_columns` a
+whole table; both give the same bytes. No error here contains a value: only ids of rules and row numbers.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ _DONE = {"date": "mask.date", "number": "mask.number"}
 
 
 class _Place(NamedTuple):
-    """What a value of the accuracy column leads to."""
+    """The location settings for one value of the accuracy column."""
 
-    resolution: int  # -1: none
+    resolution: int  # -1: no location is published
     name: str
     metres: int
     rules: tuple[str, ...]
 
 
-_Shown = tuple[str, str]  # a value as it is published, and the rule that changed or withheld it
+_Shown = tuple[str, str]  # a published value, and the rule that changed or withheld it
 
 
 class _Column(NamedTuple):
     source: str
     publish: Callable[[str | None], str]
-    refused: str  # the rule of a value that was withheld
-    done: str  # the rule of a value that was changed; empty: it is shown as it is
+    refused: str  # the rule that withholds a value
+    done: str  # the rule that changes a value; empty: published unchanged
 
     def shown(self, value: object) -> _Shown:
         published = self.publish(_said(value))
@@ -54,7 +54,7 @@ class _Column(NamedTuple):
 
 
 class Prepared:
-    """A policy under the labels that hold, with the key of its custodian. Its text shows nothing of them."""
+    """A policy bound to the labels in force and to the custodian's key. Its repr shows neither."""
 
     __slots__ = (
         "_keyed",
@@ -90,22 +90,22 @@ class Prepared:
         return f"Prepared({self.policy.id})"
 
     def public_id(self, record_id: object, row: int = 0) -> str:
-        """HMAC-SHA-256 under the custodian's key, its first 128 bits: the same in every run."""
+        """Return the first 128 bits of an HMAC-SHA-256 under the custodian's key: the same in every run."""
         said = str(record_id).strip() if isinstance(record_id, (str, int)) and record_id is not True else ""
         if not said or record_id is False:
             raise Refused(f"row {row} has no record id", rule="mask.record-id-missing", row=row)
         try:
             body = said.encode()
         except UnicodeEncodeError:
-            raise Refused(f"the id of row {row} is no text", rule="mask.record-id-missing", row=row) from None
+            raise Refused(f"the id of row {row} is not text", rule="mask.record-id-missing", row=row) from None
         return self._keyed.digest(body)[:16].hex()
 
     def place_of(self, stated: object) -> _Place:
-        """Resolution and words for what the source says of its accuracy; what is not listed gets no location."""
+        """Return resolution and words for the stated accuracy; an unlisted value gets no location."""
         return self.everywhere or self.accuracy.get(_said(stated) or "", _UNKNOWN)
 
     def drops(self, columns: Sequence[str]) -> bool:
-        """Is there a column that is neither published nor already said to be withheld?"""
+        """Return whether a column is neither published nor already listed as withheld."""
         own = self._unlisted | self.policy.columns.keys()
         return any(name not in own for name in columns)
 
@@ -121,25 +121,28 @@ def prepare(
     first: FirstCells | None = None,
     moved: Literal["keep", "withdraw"] = "keep",
 ) -> Prepared:
-    """Bind a policy to what the labels say. Denied if they say that nothing is published, or the key is too short."""
+    """Bind a policy to the labels. Raise Denied if they forbid publication or the key is too short, and Refused if the
+    policy is not valid."""
     for path, what, hint in faults(policy):
         raise Refused(f"masking policy {policy.id}: {dotted(path)} {what}", hint=hint, rule="mask.policy-wrong")
     if not standing.publishable():
         raise Denied(
-            f"the labels close what masking policy {policy.id} would publish",
-            hint="see which labels hold: " + ", ".join(standing.rules),
+            f"the labels forbid what masking policy {policy.id} would publish",
+            hint="labels in force: " + ", ".join(standing.rules),
             rule="mask.label-closed",
         )
     if len(key.reveal()) < SHORTEST:
         raise Denied(
-            "the custodian's key is too short to mask with", hint=f"give {SHORTEST} bytes", rule="mask.key-short"
+            "the custodian's key is too short to mask with",
+            hint=f"give at least {SHORTEST} bytes",
+            rule="mask.key-short",
         )
     resolution = policy.resolution if standing.resolution is None else min(policy.resolution, standing.resolution)
     return Prepared(policy, resolution, key, first or {}, moved)
 
 
 def mask(record: Mapping[str, Any], policy: Prepared) -> PublicRecord:
-    """One record. Of a feature: its properties, its `id` and its `geometry` in one mapping."""
+    """Mask one record. A feature is passed as one mapping of its properties, its `id` and its `geometry`."""
     place = policy.place_of(record.get(policy.policy.location.accuracy.column))
     point = _point_of(record, policy)
     cell = cells.cell_of(*point, place.resolution) if point and place.resolution >= 0 else 0
@@ -150,7 +153,7 @@ def mask(record: Mapping[str, Any], policy: Prepared) -> PublicRecord:
 
 
 def mask_columns(table: Mapping[str, Sequence[Any]], policy: Prepared) -> list[PublicRecord]:
-    """A whole table by its columns, in the order of its rows. Rows of one id are all shown in one cell."""
+    """Mask a whole table by columns; the result is in row order. Rows with the same id get the same cell."""
     ids = table.get(policy.policy.record_id, ())
     count = len(ids)
     if any(len(column) != count for column in table.values()):
@@ -180,7 +183,7 @@ def mask_columns(table: Mapping[str, Sequence[Any]], policy: Prepared) -> list[P
 
 
 def _one_each(identities: Sequence[str], found: Sequence[int]) -> dict[str, int]:
-    """One cell for each id, of however many rows: the first of the coarsest."""
+    """Return one cell per id over all its rows: the first of the coarsest."""
     out: dict[str, int] = {}
     for identity, cell in zip(identities, found, strict=True):
         before = out.setdefault(identity, cell)
@@ -190,7 +193,7 @@ def _one_each(identities: Sequence[str], found: Sequence[int]) -> dict[str, int]
 
 
 def _rules(place: _Place, located: bool, drops: bool, marks: Sequence[str]) -> tuple[str, ...]:
-    """What was done to a record, in order."""
+    """Return the rules that were applied to a record, sorted."""
     found = set(place.rules) if located or place.resolution < 0 else {"mask.location-unreadable"}
     if drops:
         found.add("mask.column-unlisted")
@@ -224,8 +227,8 @@ T = TypeVar("T")
 
 
 def _each(take: Callable[[Any], T], values: Sequence[Any]) -> list[T]:
-    """What a function gives for each value, asked once for each different text. Others are not looked up: 1 and True
-    are one key, and a list is none."""
+    """Apply a function to each value, once per distinct text. Other types are not cached: 1 and True are equal keys,
+    and a list is not hashable."""
     known: dict[str, T] = {}
     out: list[T] = []
     for value in values:
@@ -258,7 +261,8 @@ def _point_of(record: Mapping[str, Any], policy: Prepared) -> tuple[float, float
 
 
 def _point_of_geometry(geometry: object) -> tuple[float, float] | None:
-    """Only a Point is understood: the cell of a line or an area would say less, or more, than it should."""
+    """Return the point of a Point. Other geometries have none: the cell of a line or an area would show too little or
+    too much."""
     if not isinstance(geometry, dict) or geometry.get("type") != "Point":
         return None
     at = geometry.get("coordinates")
@@ -273,7 +277,7 @@ def _point(latitude: object, longitude: object) -> tuple[float, float] | None:
 
 
 def _degrees(value: object) -> float:
-    """A number of degrees; not a number if it is none, so that no comparison with it holds."""
+    """Return degrees; NaN if the value is not a number, so that every comparison with it fails."""
     if type(value) is float:
         return value
     if type(value) is str and "_" not in value:
@@ -285,7 +289,7 @@ def _degrees(value: object) -> float:
 
 
 def _cells(table: Mapping[str, Sequence[Any]], policy: Prepared, places: Sequence[_Place]) -> list[int]:
-    """The cell of every row, 0 where there is none; all rows of one resolution together."""
+    """Return the cell of every row, 0 for none; rows of one resolution are computed together."""
     location = policy.policy.location
     count = len(places)
     nothing = [None] * count
@@ -309,7 +313,7 @@ def _cells(table: Mapping[str, Sequence[Any]], policy: Prepared, places: Sequenc
 
 
 def _all_degrees(values: Sequence[Any]) -> list[float]:
-    """A column of degrees. Python takes `1_0` for ten, so a column with such a value is read one by one."""
+    """Return a column of degrees. Python reads `1_0` as ten, so a column with such a value is parsed one by one."""
     if all(type(value) is str for value in values) and "_" not in "".join(values):
         try:
             return list(map(float, values))
@@ -335,7 +339,7 @@ def _column(name: str, rule: ColumnRule) -> _Column:
 
 
 def _said(value: object) -> str | None:
-    """A value as text, blank for none; None if it is not one plain value."""
+    """Return a value as text, empty for None; None if it is not one plain value."""
     if isinstance(value, str):
         return value.strip()
     if value is None:

@@ -1,6 +1,7 @@
-"""A map of protected points and the cells that the public would see, as SVG. It shows what masking hides.
+"""Draws protected points, and the cells that the public would see, as an SVG map. It shows what masking hides.
 
-It names nothing outside itself: no style sheet, no font, no image, no script. Who opens it asks nobody for anything.
+The file refers to nothing outside itself: no style sheet, font, image or script. A program that opens it makes no
+request.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _Point = tuple[float, float]  # longitude and latitude
 
 
 def picture(points: Sequence[_Point], cells: Iterable[str], title: str) -> str:
-    """`points` as longitude and latitude, `cells` as H3 texts. A cell across the antimeridian is drawn in its parts."""
+    """Return the SVG. `points` are longitude and latitude, `cells` H3 texts. A cell across the antimeridian is drawn in
+    its parts."""
     rings = [ring for cell in sorted(set(cells)) for ring in _rings(cell)]
     view = _View([*points, *(corner for ring in rings for corner in ring)])
     body = [
@@ -41,7 +43,7 @@ def picture(points: Sequence[_Point], cells: Iterable[str], title: str) -> str:
 
 
 class _View:
-    """Degrees to the places of a drawing: meridians are drawn as far apart as they are in its middle."""
+    """Maps degrees to drawing coordinates; all meridians are as far apart as they are in the middle."""
 
     def __init__(self, corners: Sequence[_Point]) -> None:
         lngs, lats = zip(*corners, strict=True) if corners else ((0.0,), (0.0,))
@@ -62,7 +64,7 @@ class _View:
         return f"{self.x(point):.2f},{self.y(point):.2f}"
 
     def lines(self) -> Iterator[str]:
-        """Meridians and parallels, about six of each, with their degrees."""
+        """Yield meridians and parallels, about six of each, with their degrees."""
         wide = max(self.east - self.west, self.north - self.south)
         step = next((one for one in reversed(_STEPS) if wide / one <= 8), _STEPS[0])
         for number in range(math.ceil(self.west / step), math.floor(self.east / step) + 1):

@@ -1,7 +1,7 @@
-"""A run as everybody may know it, out of what the state knows of it. The only maker of `PublicRun`.
+"""Builds the `PublicRun` of a run from the state. No other module builds one.
 
-What is not plainly public is withheld here, and so in everything that is made of the record. Public is only what its
-settings say is public and no label closes; what left through masking is told without what went in.
+Everything that is not public is withheld here, and thus in everything built from the record. Data is public only if its
+settings declare it public and no label closes it; a masked dataset is shown without its inputs.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ from kfm.model.records import (
     Standing,
 )
 
-_UNSAID = Standing(level="restricted", rules=("dataset.sensitivity",))  # nobody said that it is public
-_CLOSED = Standing(level="restricted", rules=("source.protected",))  # what was read has become protected since
+_UNSAID = Standing(level="restricted", rules=("dataset.sensitivity",))  # the settings do not declare it public
+_CLOSED = Standing(level="restricted", rules=("source.protected",))  # an input became protected later
 _PUBLIC = Standing(level="public")
 
 
-class Known(msgspec.Struct, frozen=True):
-    """What the state knows of a run, beside its receipt."""
+class RunFacts(msgspec.Struct, frozen=True):
+    """What the state knows of a run besides its receipt."""
 
     run: Run | None = None  # its own row
-    maker: Run | None = None  # of a run that began nothing: that of the run which made what is there
-    version: DatasetVersion | None = None  # that it made or moved to; of one that moved nothing: what is there
-    before: DatasetVersion | None = None  # what was there before
-    sealed: frozenset[str] = frozenset()  # checksums of inputs whose bytes are sealed
-    closed: frozenset[str] = frozenset()  # ids of inputs that are known as protected by now, whatever they were
+    maker: Run | None = None  # for a run that did no work: the run that made the current version
+    version: DatasetVersion | None = None  # the version it made or moved to; if it moved nothing, the current one
+    before: DatasetVersion | None = None  # the version before it
+    sealed: frozenset[str] = frozenset()  # checksums of inputs with encrypted bytes
+    closed: frozenset[str] = frozenset()  # ids of inputs that are protected now, even if they were not then
 
 
-def standing_of(entry: LedgerEntry, receipt: Receipt, known: Known) -> Standing:
-    """Of all the run was about. Fails closed: where nobody says that it is public, it is not."""
+def standing_of(entry: LedgerEntry, receipt: Receipt, known: RunFacts) -> Standing:
+    """Return the classification of everything the run was about. Data that nothing declares public is restricted."""
     said = [] if known.version is None or known.version.standing is None else [known.version.standing]
     said += [source.standing for source in _sources(known) if source.standing is not None]
     if isinstance(entry.governed, msgspec.UnsetType):
@@ -72,13 +72,14 @@ def standing_of(entry: LedgerEntry, receipt: Receipt, known: Known) -> Standing:
     return joined([*said, told])
 
 
-def _sources(known: Known) -> list[SourceRef]:
+def _sources(known: RunFacts) -> list[SourceRef]:
     run = known.run or known.maker
     return run.inputs if run is not None else []
 
 
-def _declared(receipt: Receipt, known: Known) -> str | None:
-    """The sensitivity it was begun under; None: an operation on nothing but names."""
+def _declared(receipt: Receipt, known: RunFacts) -> str | None:
+    """Return the sensitivity that the dataset had when the run began; None for an operation that involves only
+    names."""
     for record in (known.run, known.version, known.maker):
         if record is not None and record.metadata:
             return str(record.metadata.get("sensitivity", ""))
@@ -86,7 +87,7 @@ def _declared(receipt: Receipt, known: Known) -> str | None:
 
 
 def may_be_named(version: DatasetVersion | None) -> bool:
-    """What a version consists of: of plainly public data, and of what was masked."""
+    """Return whether the entries of a version may be named: those of public and of masked data may."""
     if version is None:
         return False
     if version.standing is not None and version.standing.level != "public":
@@ -97,13 +98,13 @@ def may_be_named(version: DatasetVersion | None) -> bool:
 def public_run(
     entry: LedgerEntry,
     receipt: Receipt,
-    known: Known,
+    known: RunFacts,
     changes: Iterable[Change] = (),
     path_of: Callable[[ManifestEntry], str] = lambda _entry: "",
     restored: Iterable[tuple[Change, str]] = (),
 ) -> PublicRun:
-    """`changes` are those between the version before and the one it made, `restored` those from where the run before it
-    stood, each with its version. Neither is read where keys are protected."""
+    """Return the public record of a run. `changes` are those between the version before and the one it made; `restored`
+    are those since the run before, each with its version. Neither is read if keys are protected."""
     standing = standing_of(entry, receipt, known)
     public = standing.level == "public"
     moves = tuple(move for move in receipt.moves if move.ref.startswith(refs.VERSIONS))
@@ -128,7 +129,7 @@ def public_run(
         started_at=receipt.started_at,
         finished_at=receipt.finished_at,
         correlation_id=receipt.correlation_id if public else "",
-        # They are made of addresses, and of ids and keys of steps: who guesses one could compare.
+        # Addresses, step ids and keys are hashed into these, so a guess could be confirmed by comparing.
         run_key=receipt.run_key if public else "",
         plan_hash=receipt.plan_hash if standing.publishable() else "",
         input_hash=receipt.input_hash if public else "",
@@ -185,13 +186,13 @@ def _restored(dataset: str, parts: Iterable[tuple[Change, str]], own: set[str]) 
     return tuple(found)
 
 
-def _input(receipt: Receipt, at: int, standing: Standing, known: Known) -> PublicInput:
+def _input(receipt: Receipt, at: int, standing: Standing, known: RunFacts) -> PublicInput:
     item = receipt.inputs[at]
     source = _source(item, at, known)
     own = source.standing if source is not None else None
     level: Level = own.level if own is not None else "public" if standing.level == "public" else standing.level
     if item.kind == "dataset" or item.id.startswith((REF + refs.PROCESSED, REF + refs.PUBLISHED, REF + refs.SWITCH)):
-        # A name out of the configuration. Its digest is that of the version, which is sealed where it must be.
+        # A name from the configuration. Its digest is that of the version, which is encrypted if necessary.
         return PublicInput(kind=item.kind, id=item.id, checksum=item.checksum, level=level)
     sealed = item.checksum in known.sealed or bool(source is not None and source.sealed_with)
     if not sealed and item.id not in known.closed and _is_public(source, own, standing, known):
@@ -204,7 +205,7 @@ def _input(receipt: Receipt, at: int, standing: Standing, known: Known) -> Publi
             size=source.size if source is not None and item.kind != "ref" else None,
         )
     checksum = item.checksum
-    if not sealed:  # its digest is of the bytes themselves, and anything made of it could be compared with a guess
+    if not sealed:  # its digest is of the clear bytes, so a guess could be confirmed by comparing
         checksum = digest(canonical(["withheld", receipt.run_id, at]))
     if not is_digest(checksum):
         checksum = digest(checksum.encode())
@@ -212,8 +213,8 @@ def _input(receipt: Receipt, at: int, standing: Standing, known: Known) -> Publi
     return PublicInput(kind="uri", id=WITHHELD_SOURCE + checksum.removeprefix("sha256:"), checksum=checksum, level=kept)
 
 
-def _is_public(source: SourceRef | None, own: Standing | None, standing: Standing, known: Known) -> bool:
-    """Of one input. Among protected ones it is named only if somebody says that it is public."""
+def _is_public(source: SourceRef | None, own: Standing | None, standing: Standing, known: RunFacts) -> bool:
+    """Return whether one input is public. Among protected inputs it is named only if the settings declare it public."""
     if own is not None:
         return own.level == "public"
     if standing.level == "public":
@@ -222,7 +223,7 @@ def _is_public(source: SourceRef | None, own: Standing | None, standing: Standin
     return source is not None and run is not None and run.metadata.get("sensitivity") == "public"
 
 
-def _source(item: Item, at: int, known: Known) -> SourceRef | None:
+def _source(item: Item, at: int, known: RunFacts) -> SourceRef | None:
     sources = _sources(known)
     inputs = [sources[at]] if at < len(sources) else []
     for source in [*inputs, *sources]:
@@ -245,8 +246,8 @@ def _labels(standing: Standing) -> PublicLabels:
     )
 
 
-def _metadata(moved: RefMove | None, public: bool, known: Known) -> dict[str, object]:
-    """As declared. What is written of data that is not plainly public is told once the gate has read it, too."""
+def _metadata(moved: RefMove | None, public: bool, known: RunFacts) -> dict[str, object]:
+    """Return the declared metadata. For data that is not public it is shown only after the leak scan has read it."""
     record = known.version or known.run
     published = moved is not None and moved.ref.startswith(refs.PUBLISHED)
     return (

@@ -1,4 +1,5 @@
-"""The public record. It has no field that could hold a coordinate: a place is one cell, and all else comes from it."""
+"""The public record. It has no field that could hold a coordinate: its place is one cell, and all geography comes from
+it."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from kfm.errors import Denied
 from kfm.masking.cells import Shape, resolution_of, shape_of
 from kfm.model.records import Record
 
-WITHHELD = "withheld"  # instead of a value that may not be shown; a blank would say that there was none
+WITHHELD = "withheld"  # replaces a value that may not be shown; a blank would mean that there was none
 _WORDS = {
     "mask.column-unlisted": "columns that are not listed for publication",
     "mask.text-unreviewed": "free text that nobody reviewed",
@@ -32,18 +33,18 @@ _GENERALISED = {
 
 
 class PublicRecord(Record, frozen=True, gc=False):
-    """What may be seen of a protected record. Only `mask` makes it."""
+    """The public form of a protected record. Only `mask` builds it."""
 
     id: str  # 32 hexadecimal digits: 128 bits of an HMAC
     cell: str  # H3, 15 hexadecimal digits; empty: the location is withheld
-    accuracy: str  # the word for what the source itself knows, such as county; empty: withheld
-    metres: int  # what that word means, as the policy says
-    attributes: dict[str, str]  # listed columns under their public names; no numbers, so that none can be a coordinate
-    rules: tuple[str, ...]  # what was done to it, sorted
+    accuracy: str  # the accuracy that the source states, such as county; empty: withheld
+    metres: int  # the meaning of that word in the policy
+    attributes: dict[str, str]  # listed columns by public name; texts only, so that none can be a coordinate
+    rules: tuple[str, ...]  # the rules that were applied, sorted
 
     def __post_init__(self) -> None:
         if len(self.id) != 32 or (self.cell and not (len(self.cell) == 15 and self.cell[0] == "8")):
-            raise Denied("a public record has a public id and one cell, and this has not", rule="mask.not-public")
+            raise Denied("a public record must have a public id and one cell", rule="mask.not-public")
 
     @property
     def resolution(self) -> int | None:
@@ -53,7 +54,8 @@ class PublicRecord(Record, frozen=True, gc=False):
         return shape_of(int(self.cell, 16)) if self.cell else None
 
     def uncertainty(self) -> int | None:
-        """Metres around the centroid that are sure to hold the place: those of the cell, and the source's own."""
+        """Return the metres around the centroid that certainly contain the place: those of the cell plus the source's
+        own."""
         shape = self.shape()
         return _tens(shape.radius + self.metres) if shape else None
 
@@ -64,20 +66,21 @@ def _tens(metres: float) -> int:
 
 @lru_cache(maxsize=4096)
 def generalizations(rules: tuple[str, ...], resolution: int | None, accuracy: str) -> str:
-    """Darwin Core's dataGeneralizations."""
+    """Return the text of Darwin Core's dataGeneralizations."""
     said = [text for rule, text in _GENERALISED.items() if rule in rules]
     return " ".join(said).format(resolution=resolution, accuracy=accuracy)
 
 
 @lru_cache(maxsize=4096)
 def withheld(rules: tuple[str, ...]) -> str:
-    """Darwin Core's informationWithheld. The key of the source and its exact place are always withheld."""
+    """Return the text of Darwin Core's informationWithheld. The source's key and the exact place are always
+    withheld."""
     said = [text for rule, text in _WORDS.items() if rule in rules]
     return "Withheld: " + "; ".join(["the exact location", "the identifiers of the source", *said]) + "."
 
 
 def properties(record: PublicRecord) -> dict[str, Any]:
-    """The columns of a public record: those of the source that are listed, then its own."""
+    """Return the columns of a public record: the listed columns of the source, then those of masking."""
     return _properties(record, record.shape())
 
 
@@ -96,7 +99,7 @@ def _properties(record: PublicRecord, shape: Shape | None) -> dict[str, Any]:
 
 
 def feature(record: PublicRecord) -> bytes:
-    """The record as a GeoJSON feature. The parts that many records share are text already."""
+    """Return the record as a GeoJSON feature. Parts that many records share are already encoded."""
     shape = record.shape()
     if shape is None or not _OWN.isdisjoint(record.attributes):
         own = _properties(record, shape)
@@ -128,7 +131,7 @@ _OWN = frozenset(
 
 @lru_cache(maxsize=4096)
 def _words(rules: tuple[str, ...], resolution: int | None, accuracy: str) -> tuple[bytes, bytes]:
-    """What is said before the uncertainty, and after it."""
+    """Return the encoded properties before and after the uncertainty."""
     before = _ENCODER.encode({"georeferenceAccuracy": accuracy or WITHHELD})[1:-1]
     after = {
         "dataGeneralizations": generalizations(rules, resolution, accuracy),
@@ -138,7 +141,7 @@ def _words(rules: tuple[str, ...], resolution: int | None, accuracy: str) -> tup
 
 
 def in_public_order(records: Iterable[PublicRecord]) -> list[PublicRecord]:
-    """By cell, then by public id: an order that says nothing the records do not say."""
+    """Sort by cell, then by public id: an order that reveals nothing beyond the records."""
     return sorted(records, key=lambda record: (record.cell, record.id, _ENCODER.encode(record.attributes)))
 
 

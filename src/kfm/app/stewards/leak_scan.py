@@ -13,7 +13,7 @@ from kfm.app.core.protection_files import custodian_key_with
 from kfm.app.stewards.protected_tables import columns_of, policy_at, secret_at
 from kfm.errors import BadInput, Denied
 from kfm.masking.fingerprints import Fingerprints, Marker, of_stored
-from kfm.masking.leak_scanner import LARGEST, Leak, Report, Verdict, scan
+from kfm.masking.leak_scanner import LARGEST, Leak, ScanReport, Verdict, scan
 from kfm.model.secret import SHORTEST, Secret
 from kfm.parsing.characters import printable
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kfm.app.core.session import Session
 
 _ORDER: tuple[Verdict, ...] = ("clean", "review", "deny")
-_UNREADABLE = Report(verdict="deny", leaks=(Leak(rule="gate.unreadable", count=1),))
+_UNREADABLE = ScanReport(verdict="deny", leaks=(Leak(rule="gate.unreadable", count=1),))
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -130,7 +130,7 @@ def _files(path: str) -> Iterator[str]:
                 yield name
 
 
-def _report(path: str, known: list[Known]) -> Report:
+def _report(path: str, known: list[Known]) -> ScanReport:
     if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) >= LARGEST:
         return _UNREADABLE
     body = read_bytes(path)
@@ -140,7 +140,7 @@ def _report(path: str, known: list[Known]) -> Report:
         for leak in report.leaks:
             counts[leak.rule] = max(counts.get(leak.rule, 0), leak.count)
     verdict = max((report.verdict for report in reports), key=_ORDER.index)
-    return Report(verdict=verdict, leaks=tuple(Leak(rule=rule, count=count) for rule, count in counts.items()))
+    return ScanReport(verdict=verdict, leaks=tuple(Leak(rule=rule, count=count) for rule, count in counts.items()))
 
 
 def denied(result: Scanned) -> Denied:

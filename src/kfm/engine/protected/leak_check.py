@@ -18,7 +18,7 @@ from kfm.engine.run_context import Ports, RunContext
 from kfm.engine.stage_results import Executed, Planned
 from kfm.errors import Denied
 from kfm.masking.fingerprints import Fingerprints, Marker, of_stored
-from kfm.masking.leak_scanner import Report, one_cell, scan
+from kfm.masking.leak_scanner import ScanReport, one_cell, scan
 from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.manifests import entries
@@ -186,10 +186,10 @@ def _judged(
     return found, doubts
 
 
-_CLEAN = Report(verdict="clean")
+_CLEAN = ScanReport(verdict="clean")
 
 
-def _of_cells(body: bytes, standing: Standing | None) -> tuple[Report, bytes]:
+def _of_cells(body: bytes, standing: Standing | None) -> tuple[ScanReport, bytes]:
     """Features of masked records: is all geography in them that of their cells, and what else is in them?
 
     A cell's own corners and centre lie near what it stands for, often as near as a protected point with few digits. So

@@ -30,7 +30,7 @@ export class FileLock {
       if (code.startsWith("SQLITE_BUSY") || code.startsWith("SQLITE_LOCKED")) return false;
       this.close();
       if (code.startsWith("SQLITE_NOTADB")) {
-        throw new StorageFailed(`${path.basename(this._name)} is no lock: there are bytes in it`, {
+        throw new StorageFailed(`${path.basename(this._name)} is not a lock file: it contains bytes`, {
           hint: "remove it while nothing else is at work here",
           cause: problem,
         });

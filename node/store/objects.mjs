@@ -390,7 +390,7 @@ function damaged(digest) {
 }
 
 function noFile(digest, cause) {
-  return new Corrupt(`object ${digest} is damaged: a folder lies in its place`, {
+  return new Corrupt(`object ${digest} is damaged: there is a folder in its place`, {
     hint: "restore it from a copy",
     cause,
   });

@@ -290,7 +290,7 @@ export class StoredTx {
   claim(run) {
     const latest = this.#state.claimed(run.claim_key);
     if ((latest?.n ?? -1) !== run.n - 1 || latest?.status === "RUNNING") {
-      throw new Conflict("another worker claimed the same work", { hint: "look again", run_id: run.run_id });
+      throw new Conflict("another worker claimed the same work", { hint: "run the command again", run_id: run.run_id });
     }
     this.#put("claims", run.claim_key, Buffer.from(run.run_id));
     this.#put("open_runs", `${run.dataset}/${run.run_id}`, Buffer.from("{}"));
@@ -344,7 +344,7 @@ export class StoredTx {
       const slash = scope.indexOf("/");
       const dataset = scope.slice(slash + 1);
       const work = scope.slice(0, slash) === dataset ? dataset : scope; // most updaters are named for their dataset
-      throw new Busy(`another worker is at work on ${work} (its lease runs ${seconds} s more)`, {
+      throw new Busy(`another worker is at work on ${work} (its lease ends in ${seconds} s)`, {
         hint: "wait for it, or stop it and try again",
       });
     }
@@ -377,7 +377,7 @@ export class StoredTx {
     const current = this.#state.ref(move.ref);
     if (current !== move.before) {
       throw new Moved(`${move.ref} is at ${current || "nothing"}, not at ${move.before || "nothing"} as planned`, {
-        hint: "someone else moved it: run the command again",
+        hint: "another run moved it: run the command again",
       });
     }
     if (move.after) this.#put("refs", move.ref, Buffer.from(move.after));
@@ -484,7 +484,7 @@ export class StoredTx {
 }
 
 function otherBytes(runId, n) {
-  return new Corrupt(`record ${n} of the journal of run ${runId} is there with other bytes`, {
+  return new Corrupt(`record ${n} of the journal of run ${runId} is already stored with other bytes`, {
     hint: "restore the state from a copy; nothing was written",
     record: n,
   });

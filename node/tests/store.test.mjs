@@ -387,7 +387,7 @@ test("a lock is had by one at a time, and its file stays empty", () => {
   one.close();
   assert.deepEqual([fs.statSync(name).size, fs.statSync(name).mode & 0o777], [0, 0o600]);
   fs.writeFileSync(name, "x".repeat(2000));
-  assert.throws(() => new FileLock(name).take(), /state.lock is no lock: there are bytes in it/);
+  assert.throws(() => new FileLock(name).take(), /state.lock is not a lock file: it contains bytes/);
   assert.throws(() => new FileLock(path.dirname(name)).take(), { code: "EISDIR" });
 });
 

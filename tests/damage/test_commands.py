@@ -167,7 +167,7 @@ def test_a_damaged_object_is_found_by_the_deep_look_and_refused_to_who_reads_it(
         name = f"sha256:{path.parent.name}{path.name}"
         for command in (["doctor", "--deep"], ["cat", name]):
             assert main(command) == 65
-            assert f"object {name} is damaged: a folder lies in its place" in capsys.readouterr().err
+            assert f"object {name} is damaged: there is a folder in its place" in capsys.readouterr().err
         path.rmdir()
         path.write_bytes(kept)
     assert main(["doctor", "--deep"]) == 0

@@ -90,7 +90,7 @@ def test_a_living_worker_of_the_other_language_is_waited_for(tmp_path: Path, ser
     answers = [site.node("run", "gauges"), site.python("run", "gauges")]
     assert answers[0] == answers[1]
     assert answers[0].code == 6
-    assert "another worker is at work on gauges (its lease runs 60 s more)" in answers[0].err
+    assert "another worker is at work on gauges (its lease ends in 60 s)" in answers[0].err
     with open_session(resolved, clock=FixedClock(1_767_593_228_000)) as session:
         session.state.leases.release(lease)
     assert site.node("run", "gauges").code == 0

@@ -98,7 +98,7 @@ def test_what_cannot_be_a_lock_says_why(tmp_path: Path) -> None:
         with pytest.raises(OSError) as found:
             FileLock(str(tmp_path / name)).take()
         assert found.value.errno == wanted, name
-    with pytest.raises(StorageFailed, match=r"^file is no lock: there are bytes in it;") as refused:
+    with pytest.raises(StorageFailed, match=r"^file is not a lock file: it contains bytes;") as refused:
         FileLock(str(tmp_path / "file")).take()
     assert refused.value.hint == "remove it while nothing else is at work here"
     assert not (tmp_path / "elsewhere").exists()

@@ -104,7 +104,7 @@ def test_a_claim_in_a_transaction_that_fails_was_never_made(state: StoredState) 
 
 def test_a_lease_is_held_by_one_until_it_expires(state: StoredState, clock: FixedClock) -> None:
     first = state.leases.acquire("scope", "other-host:1:1", 1000)
-    with pytest.raises(Busy, match="1 s more"):
+    with pytest.raises(Busy, match="ends in 1 s"):
         state.leases.acquire("scope", "me", 1000)
     clock.advance(999)
     with pytest.raises(Busy):
@@ -441,7 +441,7 @@ def test_a_segment_is_written_once_and_other_bytes_under_its_number_are_corrupti
     with state.transaction() as tx:
         assert tx.journal.append("run-0", first) == name, "the same bytes again are a harmless duplicate"
     other = segment(0, GENESIS, done=[(0, B, 1, "text/plain")])
-    with pytest.raises(Corrupt, match="record 0 of the journal of run run-0 is there with other bytes"):
+    with pytest.raises(Corrupt, match="record 0 of the journal of run run-0 is already stored with other bytes"):
         with state.transaction() as tx:
             move(tx, "processed/x", "", A)
             tx.journal.append("run-0", other)

@@ -1,8 +1,8 @@
 """Compaction: the journals of ended runs move out of the tables into one immutable object.
 
-The object is durable before anything is removed, and one transaction writes where each run's journal
-lies and removes its rows. Every question is answered as before: `StoredState.segments` reads the
-archive where the rows are gone, and checks the same chain.
+The object is durable before anything is removed, and one transaction records the position of each run's journal and
+removes its rows. Every read gives the same result as before: `StoredState.segments` reads the archive if the rows are
+gone, and checks the same chain.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import msgspec
 
 from kfm.errors import Corrupt
 from kfm.model.ports import Objects
-from kfm.store.codec import Place
+from kfm.store.codec import ArchivePlace
 from kfm.store.state import StoredState
 
-BATCH = 500  # runs that move together at most
-FULL = 4 << 20  # bytes after which an archive object takes no further run: reading one journal checks all of it
+BATCH = 500  # most runs that move together
+FULL = 4 << 20  # bytes after which an object takes no further run: reading one journal checks all of it
 
 
 class Archive:
@@ -27,14 +27,14 @@ class Archive:
         state.archive = self.rows
 
     def rows(self, run_id: str) -> Iterator[tuple[str, bytes]]:
-        """The archived rows of a run's journal, as they were."""
+        """Yield the archived rows of a run's journal, unchanged."""
         body = self._state.tables.get("archived", run_id)
         if body is None:
             return
-        place = msgspec.json.decode(body, type=Place)
+        place = msgspec.json.decode(body, type=ArchivePlace)
         with self._objects.open(place.object) as file:
             while file.read(1 << 20):
-                """To the end, so that it is checked whole before any of it is believed."""
+                """Read to the end: the digest is checked before any row is used."""
         at, end = 0, place.offset + place.length
         with self._objects.open(place.object) as file:
             for line in file:
@@ -46,21 +46,22 @@ class Archive:
             raise Corrupt(f"the archived journal of run {run_id} is cut short", hint="restore the objects from a copy")
 
     def compact(self) -> int:
-        """Move the journals of all ended runs; returns how many runs were moved. Others may do the same meanwhile."""
+        """Move the journals of all ended runs; return the count of moved runs. Other processes may compact at the same
+        time."""
         moved = 0
         while batch := self._ended(BATCH):
             moved += self._put_away(batch)
         return moved
 
     def _put_away(self, batch: list[str]) -> int:
-        """Into one object as many of these as it takes; returns how many are moved by us."""
+        """Move as many of these runs as fit into one object; return how many this process moved."""
         places: dict[str, tuple[int, int, list[str]]] = {}
         at = 0
         staging = self._objects.stage()
         try:
             for run_id in batch:
                 for _ in self._state.journal.segments(run_id):
-                    """The chain must hold before it is put away."""
+                    """The chain must be intact before the journal moves."""
                 start, keys = at, []
                 for key, value in self._state.tables.scan("segments", run_id + "/"):
                     line = msgspec.json.encode((key, value.decode())) + b"\n"
@@ -73,22 +74,22 @@ class Archive:
         except BaseException:
             staging.abort()
             raise
-        if not at:  # all of it was put away by another process meanwhile
+        if not at:  # another process moved all of it meanwhile
             staging.abort()
             return 0
         name, _ = staging.commit()
         moved = 0
         with self._state.transaction() as tx:
             for run_id, (offset, length, keys) in places.items():
-                # The rows of an ended run go all at once: without its first, another process has put it away.
+                # The rows of an ended run are removed together: if the first is gone, another process moved it.
                 if keys and self._state.tables.get("segments", keys[0]) is not None:
-                    place = Place(object=name, offset=offset, length=length)
+                    place = ArchivePlace(object=name, offset=offset, length=length)
                     tx.journal.archive(run_id, msgspec.json.encode(place), keys)
                     moved += 1
         return moved
 
     def _ended(self, limit: int) -> list[str]:
-        """Runs with a journal that have ended."""
+        """Return ended runs that still have journal rows."""
         found: list[str] = []
         after = ""
         tables = self._state.tables
@@ -100,5 +101,5 @@ class Archive:
             run = self._state.runs.get(run_id)
             if run is None or run.status != "RUNNING":
                 found.append(run_id)
-            after = run_id + "0"  # "0" is what follows "/": past the rows of this run
+            after = run_id + "0"  # "0" is the character after "/": skips the rows of this run
         return found

@@ -1,22 +1,23 @@
-"""Orders: what one person alone may not do, each as it stands now. What each was before is where its ref was."""
+"""The table of change requests: actions that one person alone may not take, each in its current state. Its ref's
+history leads to the earlier states."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kfm.store.codec import Noun
+from kfm.store.codec import Repository
 
 
-class Orders(Noun):
-    """Reading."""
+class Orders(Repository):
+    """Reads."""
 
     def all(self) -> Iterator[tuple[str, bytes]]:
-        """The digest of each request, and the order."""
+        """Yield the digest of each request, and the stored change request."""
         return self._tables.scan("orders")
 
 
 class OrdersTx(Orders):
-    """Writing, in an open transaction."""
+    """Writes, inside an open transaction."""
 
     def keep(self, request: str, body: bytes) -> None:
         self._tables.put("orders", request, body)

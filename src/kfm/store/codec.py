@@ -1,4 +1,4 @@
-"""A record as a row, and back; and what every noun of the state stands on."""
+"""Encodes records as rows and decodes them, and the base class of the repositories of the state."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def decode(body: bytes, kind: type[T], where: str) -> T:
 
 
 def exact(record: msgspec.Struct) -> bytes:
-    """The canonical form of a record, whichever language writes it. Of one that holds no float the sorted
-    encoder gives it, unless a text is not ASCII."""
+    """Return the canonical form of a record, the same in every language. For a record without floats the sorted encoder
+    writes it, unless a text is not ASCII."""
     may_hold_anything = _ANYTHING_IN.get(type(record))
     if may_hold_anything is not None and (not (held := may_hold_anything(record)) or is_plain(held)):
         body = encode(record)
@@ -55,10 +55,10 @@ def exact(record: msgspec.Struct) -> bytes:
 
 
 def _nothing(_record: Any) -> None:
-    """All fields of the record are texts, truths and small integers, or records of these."""
+    """The record holds only texts, booleans, small integers, and records of these."""
 
 
-# Where a float may lie in a record; of one that is not named here, anywhere.
+# The fields of a record that may hold a float; in a record that is not listed, any field may.
 _ANYTHING_IN: dict[type, Callable[[Any], Any]] = {
     **dict.fromkeys((Checkpoint, Delivery, EndedTrigger, Lease, LedgerEntry, RefEntry, Told, Trigger), _nothing),
     **dict.fromkeys((DatasetVersion, Run), attrgetter("metadata")),
@@ -68,16 +68,16 @@ _ANYTHING_IN: dict[type, Callable[[Any], Any]] = {
 }
 
 
-class Place(Record, frozen=True):
-    """Where a run's journal lies in an archive object."""
+class ArchivePlace(Record, frozen=True):
+    """The position of a run's journal in an archive object."""
 
     object: str
     offset: int
     length: int
 
 
-class Whole(State, Protocol):
-    """The state as its nouns see it."""
+class StateParts(State, Protocol):
+    """The state as its repositories see it."""
 
     tables: Tables
     now_ms: Callable[[], int]
@@ -93,12 +93,12 @@ class Whole(State, Protocol):
     def next(self, counter: str) -> int: ...
 
 
-class Noun:
-    """One part of the state, over its tables."""
+class Repository:
+    """One part of the state over its tables, such as the refs or the ledger."""
 
     __slots__ = ("_state", "_tables")
 
-    def __init__(self, state: Whole) -> None:
+    def __init__(self, state: StateParts) -> None:
         self._state = state
         self._tables = state.tables
 

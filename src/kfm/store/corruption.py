@@ -1,4 +1,4 @@
-"""What is said of a database that is not what was left there; and of a row, whether it is."""
+"""The errors for a damaged state database, and the check of a row."""
 
 from __future__ import annotations
 

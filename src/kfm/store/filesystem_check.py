@@ -1,4 +1,4 @@
-"""Can this place keep the promise? Looks at the file system, and tries it."""
+"""Checks whether a folder is on a file system that keeps what was written, from the mount table and by trying it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kfm.fsio import REAL
 from kfm.model.records import Record
 from kfm.store.locks import FileLock
 
-# File systems that keep nothing over a power cut, or whose locks and syncs cannot be relied on.
+# File systems that lose everything at a power cut, or with unreliable locks and syncs.
 _WEAK = {
     "tmpfs": "it lives in memory: a power cut loses everything",
     "ramfs": "it lives in memory: a power cut loses everything",
@@ -27,17 +27,17 @@ _WEAK_OPTIONS = {
 }
 
 
-class Verdict(Record, frozen=True):
-    """One line of a doctor's report."""
+class CheckResult(Record, frozen=True):
+    """One line of the report of `kfm doctor`."""
 
     check: str
     ok: bool
     found: str
-    why: str = ""  # what is wrong with it, and what to do
+    why: str = ""  # the problem and the cure
 
 
 def mount_of(path: str) -> tuple[str, str]:
-    """File system type and mount options of the place; ('unknown', '') where it cannot be told."""
+    """Return the file system type and mount options of a path; ('unknown', '') if the mount table does not say."""
     path = os.path.realpath(path)
     best, found = "", ("unknown", "")
     try:
@@ -53,8 +53,8 @@ def mount_of(path: str) -> tuple[str, str]:
     return found
 
 
-def examine(folder: str, what: str) -> list[Verdict]:
-    """What the mount table says about a folder (or the nearest parent that exists)."""
+def examine(folder: str, what: str) -> list[CheckResult]:
+    """Return what the mount table says about a folder, or about its nearest existing parent."""
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder) or "/"
     kind, options = mount_of(folder)
@@ -63,11 +63,11 @@ def examine(folder: str, what: str) -> list[Verdict]:
         if option in options.split(","):
             why = why or problem
     hint = f"{why}; put it on a local disk, or accept the risk with --i-accept" if why else ""
-    return [Verdict(check=f"{what}.filesystem", ok=not why, found=kind, why=hint)]
+    return [CheckResult(check=f"{what}.filesystem", ok=not why, found=kind, why=hint)]
 
 
-def try_out(folder: str, what: str) -> list[Verdict]:
-    """Write, sync, link and lock for real, in a scratch folder that is removed again."""
+def try_out(folder: str, what: str) -> list[CheckResult]:
+    """Write, sync, link and lock in a scratch folder, which is removed afterwards."""
     import tempfile
 
     try:
@@ -86,16 +86,16 @@ def try_out(folder: str, what: str) -> list[Verdict]:
             linked = REAL.link(path, path + "b") and not REAL.link(path, path + "b")
             REAL.sync_dir(scratch)
     except OSError as problem:
-        return [Verdict(check=f"{what}.write", ok=False, found=problem.strerror or "error", why="make it writable")]
+        return [CheckResult(check=f"{what}.write", ok=False, found=problem.strerror or "error", why="make it writable")]
     return [
-        Verdict(check=f"{what}.write", ok=True, found="written and synced"),
-        Verdict(
+        CheckResult(check=f"{what}.write", ok=True, found="written and synced"),
+        CheckResult(
             check=f"{what}.link",
             ok=linked,
             found="links without replacing" if linked else "no hard links",
             why="" if linked else "objects need hard links; put them on another file system",
         ),
-        Verdict(
+        CheckResult(
             check=f"{what}.lock",
             ok=locked,
             found="locks" if locked else "no locks",
@@ -104,13 +104,13 @@ def try_out(folder: str, what: str) -> list[Verdict]:
     ]
 
 
-def durability(settings: dict[str, str]) -> list[Verdict]:
-    """The settings in force on the state's own connection."""
+def durability(settings: dict[str, str]) -> list[CheckResult]:
+    """Return the durability settings of the state's connection."""
     found = []
     version = tuple(int(part) for part in settings["sqlite"].split("."))
     safe = version >= (3, 51, 3)
     found.append(
-        Verdict(
+        CheckResult(
             check="sqlite.version",
             ok=safe,
             found=settings["sqlite"],
@@ -120,6 +120,6 @@ def durability(settings: dict[str, str]) -> list[Verdict]:
     for name, wanted in (("journal_mode", "wal"), ("synchronous", "FULL")):
         ok = settings[name].lower() == wanted.lower()
         found.append(
-            Verdict(check=f"sqlite.{name}", ok=ok, found=settings[name], why="" if ok else f"it must be {wanted}")
+            CheckResult(check=f"sqlite.{name}", ok=ok, found=settings[name], why="" if ok else f"it must be {wanted}")
         )
     return found

@@ -1,4 +1,4 @@
-"""What arrives: triggers that wait and that ended, deliveries that were taken, what is known of each source."""
+"""The inbox: waiting and ended triggers, accepted deliveries, and the last fetch of each source."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from operator import attrgetter
 import msgspec
 
 from kfm.model.records import Checkpoint, Delivery, EndedTrigger, Trigger
-from kfm.store.codec import Noun, exact
+from kfm.store.codec import Repository, exact
 
 
-class Inbox(Noun):
-    """Reading."""
+class Inbox(Repository):
+    """Reads."""
 
     def waiting(self, dataset: str = "") -> Iterator[Trigger]:
         found = self._many("inbox", Trigger, f"{dataset}/" if dataset else "")
@@ -34,7 +34,7 @@ class Inbox(Noun):
         return self._many("deliveries", Delivery)
 
     def is_empty(self) -> bool:
-        """Nothing arrived, or nothing of it is remembered."""
+        """Return whether no ended trigger and no delivery is stored."""
         return not any(True for name in ("triggers", "deliveries") for _ in self._tables.scan(name, "", limit=1))
 
     def pruned_at(self) -> int:
@@ -48,20 +48,20 @@ class Inbox(Noun):
 
 
 class InboxTx(Inbox):
-    """Writing, in an open transaction."""
+    """Writes, inside an open transaction."""
 
     def keep_checkpoint(self, checkpoint: Checkpoint) -> None:
         self._tables.put("checkpoints", checkpoint.uri, exact(checkpoint))
 
     def keep(self, trigger: Trigger) -> Trigger:
-        """Into the inbox, with an id if it has none; kept until a run of it ends."""
+        """Store a trigger until a run of it ends, with a new id if it has none; return it."""
         if not trigger.trigger_id:
             trigger = msgspec.structs.replace(trigger, trigger_id=f"{self._state.next('trigger'):012d}")
         self._tables.put("inbox", f"{trigger.dataset}/{trigger.trigger_id}", exact(trigger))
         return trigger
 
     def finish(self, trigger: Trigger, run_id: str) -> None:
-        """Out of the inbox: this run answered it."""
+        """Move a trigger from the inbox to the ended ones, with the run that it started."""
         kept = self.kept(trigger) if trigger.trigger_id else None
         if kept is not None:
             self._tables.delete("inbox", f"{kept.dataset}/{kept.trigger_id}")
@@ -77,7 +77,7 @@ class InboxTx(Inbox):
         self._tables.delete("triggers", ended.trigger.trigger_id)
 
     def note_dropped(self, until_ms: int) -> None:
-        """Only ever forward."""
+        """Record the time before which ids were dropped. It never goes back."""
         if until_ms > self.dropped_until():
             self._tables.put("meta", "dropped_until", b"%d" % until_ms)
 

@@ -1,6 +1,6 @@
-"""Do the maps of the state say the same as what they are made of, both ways?
+"""Compares the index tables of the state with the records they are built from, in both directions.
 
-A map is written in one transaction with the record that it leads to, so a difference is damage, or a mistake.
+An index row is written in one transaction with its record, so a difference is damage or a bug.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from kfm.store.state import StoredState
 
 
 def differences(state: StoredState, most: int = 5) -> list[str]:
-    """The first few rows that say something else, by name.
+    """Return the names of the first few index rows that differ.
 
-    Others may write meanwhile: what seems wrong is looked at again where nobody can.
+    Other processes may write meanwhile, so an apparent difference is checked again inside a transaction.
     """
     if not any(True for _ in _found(state)):
         return []
@@ -80,7 +80,7 @@ def _inbox(state: StoredState) -> Iterator[str]:
 
 
 def _lineage(state: StoredState) -> Iterator[str]:
-    """The graph, and the receipts it is made of."""
+    """Compare the lineage index with the receipts."""
     tables = state.tables
     for key, run_id in tables.scan("lineage"):
         index = key.rpartition("@")[2]
@@ -93,7 +93,7 @@ def _lineage(state: StoredState) -> Iterator[str]:
 
 
 def _edges(state: StoredState, entry_body: bytes | None) -> list[tuple[str, bytes]]:
-    """What the run of a ledger entry is to have in the graph."""
+    """Return the lineage rows that the run of a ledger entry must have."""
     if entry_body is None:
         return []
     entry = decode(entry_body, LedgerEntry, "ledger")
@@ -105,7 +105,7 @@ def _edges(state: StoredState, entry_body: bytes | None) -> list[tuple[str, byte
 
 
 def _refs(state: StoredState) -> Iterator[str]:
-    """Where each ref is now, and the last move of its history."""
+    """Compare the value of each ref with the last move in its history."""
     for name, at in state.refs.all():
         last = next(state.refs.history(name, reverse=True, limit=1), None)
         if last is None or last.after != at:

@@ -1,4 +1,4 @@
-"""The journals of runs and their plans: a chain of segments for each run, checked when it is read."""
+"""The journals of runs and their plans: one chain of segments per run, checked on reading."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from hashlib import sha256
 from kfm.errors import Corrupt
 from kfm.model.keys import GENESIS, digest
 from kfm.model.records import Segment
-from kfm.store.codec import Noun, decode, exact
+from kfm.store.codec import Repository, decode, exact
 
 
-class Journal(Noun):
-    """Reading."""
+class Journal(Repository):
+    """Reads."""
 
     def segments(self, run_id: str) -> Iterator[tuple[Segment, str]]:
-        """In order, each with its digest, and checked against the one before it."""
+        """Yield the segments in order, each with its digest. Raise Corrupt if one does not follow the one before it."""
         previous = GENESIS
         for expected, (key, body) in enumerate(self._rows(run_id)):
             segment = decode(body, Segment, f"segments/{key}")
@@ -29,7 +29,7 @@ class Journal(Noun):
             yield segment, previous
 
     def _rows(self, run_id: str) -> Iterator[tuple[str, bytes]]:
-        """Its rows, and then those that were compacted, before we came or while we read."""
+        """Yield the rows of a run, and then those that were compacted before or during the read."""
         seen: dict[str, bytes] = {}
         for row in self._tables.scan("segments", run_id + "/"):
             seen[row[0]] = sha256(row[1]).digest()
@@ -51,18 +51,18 @@ class Journal(Noun):
 
 
 class JournalTx(Journal):
-    """Writing, in an open transaction."""
+    """Writes, inside an open transaction."""
 
     def append(self, run_id: str, segment: Segment) -> str:
-        """Append to a run's journal; returns the digest the next segment must name. Write once: the same bytes
-        again are the same segment, and other bytes under its number are corruption."""
+        """Append a segment; return the digest that the next segment must name. Segments are written once: the same
+        bytes again change nothing, and other bytes under the same number raise Corrupt."""
         body, key = exact(segment), f"{run_id}/{segment.n:08d}"
         if not self._tables.add("segments", key, body) and self._tables.get("segments", key) != body:
             raise _other_bytes(run_id, segment.n)
         return digest(body)
 
     def archive(self, run_id: str, place: bytes, keys: Iterable[str]) -> None:
-        """The journal of an ended run lies elsewhere now; its rows go."""
+        """Record the position of an archived journal and remove its rows."""
         self._tables.put("archived", run_id, place)
         for key in keys:
             self._tables.delete("segments", key)
@@ -78,5 +78,5 @@ class JournalTx(Journal):
 
 
 def _other_bytes(run_id: str, n: int) -> Corrupt:
-    what = f"record {n} of the journal of run {run_id} is there with other bytes"
+    what = f"record {n} of the journal of run {run_id} is already stored with other bytes"
     return Corrupt(what, hint="restore the state from a copy; nothing was written", record=n)

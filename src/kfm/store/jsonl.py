@@ -1,16 +1,16 @@
-"""Tables as a journal of lines: one framed, checksummed, hash-chained line is one transaction.
+"""Tables stored as a journal of lines: one framed, checksummed, hash-chained line is one transaction.
 
     <length of body> <sha256 of body> <body>\\n        body: [digest before, bytes synced before, writes]
 
-The line from which on the journal is of another format says so with a fourth part: the first of a new
-journal, and the one that made it of an older one (formats 1 to 3, which are alike here, say nothing).
-A program that does not know the format stops at that line, and the older ones did at any fourth part.
+A line with a fourth part names the format of the journal from there on: the first line of a new journal, and the
+line that upgraded an older one (formats 1 to 3, which are alike here, have no such part). A program that does not
+know the format stops at that line; the older programs stopped at any fourth part.
 
-A write is ``[table, key, value]``, value null for a deletion. The tables themselves are folded from
-the lines when the file is opened. Every line says how much of the journal was synced when it was
-written, and beside the journal ``<path>.ack`` says the same after the last sync (unsynced itself, so
-it can only say too little). That tells a torn tail, never acknowledged, which is cut off and
-reported, from a damaged record, which is refused.
+A write is ``[table, key, value]``, value null for a deletion. The tables are built from the lines when the file is
+opened. Every line records how much of the journal was synced when it was written, and ``<path>.ack`` next to the
+journal records the same after the last sync (it is not synced itself, so its number is never too high). This
+distinguishes a torn tail, which was never acknowledged and is cut off and reported, from a damaged record, which
+raises Corrupt.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Content = tuple[str, int, list[list[str | None]], int]
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(tuple[str, int, list[list[str | None]]]).decode
 _decode_format = msgspec.json.Decoder(Content).decode
-_UNSAID = 3  # the format of a journal that says none
-_SECTOR = 512  # what a disk writes whole or not at all
+_UNSAID = 3  # the format of a journal that names none
+_SECTOR = 512  # bytes that a disk writes completely or not at all
 
 
 class JsonlTables:
-    """One thread at a time: the others wait at the lock. Processes take turns at ``<path>.lock``."""
+    """Threads use it one at a time under its lock. Processes take turns by the lock file ``<path>.lock``."""
 
     def __init__(
         self, path: str, fs: Fs = REAL, *, create: bool = True, lock: Callable[[str], Lock] = FileLock
@@ -54,8 +54,8 @@ class JsonlTables:
         self._head = GENESIS
         self._end = 0
         self._count = 0
-        self._format = 0  # 0 while there is no line
-        self._written = 0  # of these by us
+        self._format = 0  # 0: no line yet
+        self._written = 0  # count of these written by this process
         self._acked = 0
         self._open = False
         self._pending: list[list[str | None]] = []
@@ -72,7 +72,7 @@ class JsonlTables:
                 self._fd = fs.open_read(path)
                 self._acked = note_at(fs, path + ".ack")
                 self._catch_up(repair=False)
-                if self._is_older():  # in memory only: who looks writes nothing
+                if self._is_older():  # in memory only: a reader writes nothing
                     upgrade(self._rows, self._format)
         except OSError as problem:
             self.close()
@@ -88,12 +88,12 @@ class JsonlTables:
         self._fd = fs.open_append(self._path)
         self._ack = fs.open_write(self._path + ".ack")
         self._take_turn()
-        if not fs.size(self._fd):  # new, or left by a process that died before it made the name durable
+        if not fs.size(self._fd):  # new, or left by a process that died before it synced the name
             fs.make_dirs(folder)
             fs.sync_dir(folder)
         self._acked = read_note(fs, self._ack)
         self._catch_up(repair=True)
-        if self._acked < self._end:  # whole lines nobody was told of yet: keep them as if they had been
+        if self._acked < self._end:  # complete lines that were never acknowledged: keep them
             self._sync()
         self._turn.release()
         if self._is_older():
@@ -121,16 +121,16 @@ class JsonlTables:
         return self._lock
 
     def verify(self) -> int:
-        """The number of rows. No line was folded unchecked, so there is nothing left to check."""
+        """Return the number of rows. Every line was checked when it was read."""
         with self._lock:
             self._look_again()
             return self._rows.verify()
 
     def _look_again(self) -> None:
-        """Before a reading: fold what others have written, up to a line that one of them may be writing now."""
+        """Before a read: apply the lines that other processes wrote, up to a line that may be incomplete."""
         if self._failed:
             raise self._failed
-        if self._open or self._ack < 0:  # in our own transaction nobody else writes; who only looks sees one moment
+        if self._open or self._ack < 0:  # our own transaction, or a read-only view of one moment
             return
         try:
             size = self._fs.size(self._fd)
@@ -140,10 +140,10 @@ class JsonlTables:
             raise self._fail(problem, "read the journal") from problem
 
     def _catch_up(self, *, repair: bool) -> None:
-        """While nobody writes: fold the lines written since we last looked, and judge what is left over."""
+        """Under the write lock: apply the lines written since the last read, and judge the rest."""
         size = self._fs.size(self._fd)
         if self._end <= size < self._acked:
-            self._fold(size)  # to know how many records are whole
+            self._fold(size)  # to count the complete records
             raise Corrupt(
                 f"the journal is {self._acked - size} bytes shorter than what was acknowledged: "
                 f"record {self._count + 1} is damaged or missing",
@@ -159,11 +159,11 @@ class JsonlTables:
         rest = self._fold(size)
         if rest:
             self._judge_tail(rest, repair)
-        elif repair and read_mark(self._fs, self._ack):  # who cut was killed before the sync
+        elif repair and read_mark(self._fs, self._ack):  # a process was killed between cutting the tail and the sync
             self._end_cutting()
 
     def _fold(self, size: int) -> bytes:
-        """Fold the whole good lines up to `size`; returns what is left over."""
+        """Apply the valid lines up to `size`; return the rest."""
         while self._end < size:
             consumed = self._fold_block(self._fs.read_at(self._fd, min(size - self._end, 1 << 22), self._end))
             if not consumed:
@@ -175,7 +175,7 @@ class JsonlTables:
         return b""
 
     def _fold_block(self, block: bytes) -> int:
-        """Fold the whole good lines at the start of `block`; returns how many bytes they take."""
+        """Apply the valid lines at the start of `block`; return their length in bytes."""
         start = 0
         while True:
             stop = block.find(b"\n", start)
@@ -206,14 +206,14 @@ class JsonlTables:
                 hint="restore it from a copy; nothing was changed and nothing after it was read",
                 record=self._count + 1,
             )
-        if repair:  # never acknowledged, so nobody was told it exists
+        if repair:  # it was never acknowledged
             write_mark(self._fs, self._ack, cutting=True)
             self._fs.truncate(self._fd, self._end)
             self._end_cutting()
             self.repaired_bytes += len(rest)
 
     def _end_cutting(self) -> None:
-        """Else a power cut could bring back what was cut off, with the lines behind it that are yet to be written."""
+        """Sync the cut. Otherwise a power cut could restore the cut bytes, with later lines behind them."""
         self._fs.sync(self._fd)
         write_mark(self._fs, self._ack, cutting=False)
 
@@ -297,7 +297,7 @@ class JsonlTables:
         except OSError as problem:
             raise self._fail(problem, "write to the journal") from problem
         except BaseException:
-            # Interrupted between the line and our knowledge of it: only the file knows now.
+            # Interrupted while writing: only the file knows whether the line is complete.
             self._fail(OSError(errno.EINTR, "interrupted"), "write to the journal")
             raise
         finally:
@@ -312,7 +312,7 @@ class JsonlTables:
         write_note(self._fs, self._ack, self._end)
 
     def _fail(self, problem: OSError, doing: str) -> StorageFailed:
-        # What reached the disk is unknown now: this object answers nothing any more.
+        # What reached the disk is unknown, so this object refuses every later call.
         self._failed = storage_failed(problem, doing)
         if problem.errno != errno.EBADF:
             with suppress(StorageFailed):
@@ -347,7 +347,7 @@ class JsonlTables:
 
 
 def _unframe(line: bytes) -> tuple[str, Content] | None:
-    """The digest and content of a whole line; None if a bit of it is wrong."""
+    """Return the digest and content of a line; None if any bit of it is wrong."""
     parts = line.split(b" ", 2)
     if len(parts) != 3 or parts[0] != b"%d" % len(parts[2]):
         return None
@@ -363,10 +363,10 @@ def _unframe(line: bytes) -> tuple[str, Content] | None:
 
 
 def _is_torn(rest: bytes, start: int) -> bool:
-    """Could a power cut have left this, at byte `start` of the journal, of lines that were not synced?
+    """Return whether a power cut could have left these bytes, at byte `start`, of lines that were not synced.
 
-    Not if a later line says that this one was. Otherwise bytes must be missing: the end of the last
-    line, or a hole of zeros (no line holds one) that ends with a sector, with the file or at a line.
+    It could not if a later line says that this one was synced. Otherwise bytes must be missing: the end of the last
+    line, or a hole of zeros (no line contains one) that ends at a sector, at the end of the file or at a line.
     """
     later = (_unframe(line) for line in rest.split(b"\n"))
     if any(line is not None and line[1][1] > start for line in later):
@@ -379,7 +379,7 @@ def _is_torn(rest: bytes, start: int) -> bool:
     if b"\n" in rest:
         return False
     length, _, tail = rest.partition(b" ")
-    return not (length.isdigit() and len(tail) > 65 + int(length))  # whole, with something else for its newline
+    return not (length.isdigit() and len(tail) > 65 + int(length))  # complete, with another byte as newline
 
 
 def _begins_a_line(text: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Who is at work on what, with the fencing tokens."""
+"""Leases with fencing tokens: which worker works on which scope."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import msgspec
 
 from kfm.errors import Busy, Fenced
 from kfm.model.records import Lease
-from kfm.store.codec import Noun, exact
+from kfm.store.codec import Repository, exact
 from kfm.store.process_identity import is_held
 
 
-class Leases(Noun):
-    """Reading."""
+class Leases(Repository):
+    """Reads, and transactions that change one lease."""
 
     def of(self, scope: str) -> Lease | None:
         return self._one("leases", scope, Lease)
@@ -32,14 +32,14 @@ class Leases(Noun):
 
 
 class LeasesTx(Leases):
-    """Writing, in an open transaction."""
+    """Writes, inside an open transaction."""
 
     def acquire(self, scope: str, holder: str, ttl_ms: int) -> Lease:
         now = self._state.now_ms()
         for current in list(self._against(scope)):
             if is_held(current, now):
                 raise _busy(current, now)
-            if current.scope != scope:  # fences off who held it, as a new one of the same scope does
+            if current.scope != scope:  # fences off its former holder, as a new lease on the same scope does
                 self._tables.delete("leases", current.scope)
         self._state.recheck("leases")
         token = self._state.next("token")
@@ -48,7 +48,8 @@ class LeasesTx(Leases):
         return lease
 
     def _against(self, scope: str) -> Iterator[Lease]:
-        """The leases that exclude one on this scope: on the same, on what it is a part of, and on its parts."""
+        """Yield the leases that exclude one on this scope: on the same scope, on the whole it belongs to, and on its
+        parts."""
         names = scope.split("/")
         for end in range(min(2, len(names)), len(names) + 1):
             lease = self.of("/".join(names[:end]))
@@ -58,7 +59,8 @@ class LeasesTx(Leases):
             yield from self._many("leases", Lease, scope + "/")
 
     def renew(self, lease: Lease, ttl_ms: int) -> None:
-        """Inside a fenced transaction only, so the token is known to be current. What was given back stays so."""
+        """Extend the lease, only inside a fenced transaction, so the token is current. A released lease stays
+        released."""
         current = self.of(lease.scope)
         if current is not None and current.expires_ms:
             renewed = msgspec.structs.replace(current, expires_ms=self._state.now_ms() + ttl_ms, ttl_ms=ttl_ms)
@@ -78,7 +80,7 @@ class LeasesTx(Leases):
 
     def check(self, lease: Lease) -> None:
         current = self.of(lease.scope)
-        # The holder as well: a token handed out in a transaction that was rolled back is handed out again.
+        # Compare the holder too: a token from a rolled-back transaction is issued again.
         if current is None or (current.token, current.holder) != (lease.token, lease.holder):
             what = f"the lease on {lease.scope} was taken over by another worker"
             raise Fenced(what, hint="nothing was written; the other worker carries on", token=lease.token)
@@ -88,9 +90,9 @@ def _busy(current: Lease, now: int) -> Busy:
     left = current.expires_ms - now
     seconds = (min(left, current.ttl_ms or left) + 999) // 1000
     updater, _, work = current.scope.partition("/")
-    if updater != work.partition("/")[0]:  # most updaters are named for their dataset
+    if updater != work.partition("/")[0]:  # most updaters have the name of their dataset
         work = current.scope
     return Busy(
-        f"another worker is at work on {work} (its lease runs {seconds} s more)",
+        f"another worker is at work on {work} (its lease ends in {seconds} s)",
         hint="wait for it, or stop it and try again",
     )

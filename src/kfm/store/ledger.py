@@ -1,4 +1,4 @@
-"""The ledger: a receipt for every run, chained, with its telemetry and the versions it made."""
+"""The ledger: the receipts of all runs as a hash chain, with their telemetry and the versions they made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kfm.model.keys import GENESIS, digest
 from kfm.model.labels import joined
 from kfm.model.ports import Notary
 from kfm.model.records import DatasetVersion, Governed, LedgerEntry, Receipt, RunTelemetry
-from kfm.store.codec import Noun, Whole, decode, exact
+from kfm.store.codec import Repository, StateParts, decode, exact
 from kfm.store.lineage_index import made_row
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _TREE = ("ledger_tree", "frontier")
 
 
-class Ledger(Noun):
-    """Reading."""
+class Ledger(Repository):
+    """Reads."""
 
     def version(self, dataset: str, version: str) -> DatasetVersion | None:
         return self._one("versions", f"{dataset}@{version}", DatasetVersion)
@@ -58,19 +58,20 @@ class Ledger(Noun):
             yield decode(body, LedgerEntry, f"ledger/{key}"), digest(body)
 
     def private(self, index: int) -> bytes | None:
-        """What opens the commitments of an entry, sealed."""
+        """Return the encrypted openings of an entry's commitments."""
         return self._tables.get("ledger_private", f"{index:012d}")
 
     def head(self) -> str:
-        """The digest of the last entry."""
+        """Return the digest of the last entry."""
         return self._state.meta("ledger_head")
 
     def leaves(self, *, after: int = 0) -> Iterator[bytes]:
-        """The rows as they are stored, which are the leaves of the tree."""
+        """Yield the rows as stored; these are the leaves of the tree."""
         return (body for _, body in self._tables.scan("ledger", after=f"{after:012d}" if after else ""))
 
     def tree(self) -> Frontier:
-        """The tree over all rows. Kept as far as we appended ourselves; whoever else did so leaves it as it was."""
+        """Return the tree over all rows. The stored tree covers the rows that Python appended; Node appends without it,
+        so later rows are added here."""
         body = self._tables.get(*_TREE)
         tree = Frontier() if body is None else Frontier.unpacked(body)
         for leaf in self.leaves(after=tree.size):
@@ -78,7 +79,7 @@ class Ledger(Noun):
         return tree
 
     def checkpoints(self, *, after: int = 0) -> Iterator[tuple[int, str]]:
-        """The signed heads of the tree with their sizes, the smallest first."""
+        """Yield the signed heads of the tree with their sizes, the smallest first."""
         start = f"{after:012d}" if after else ""
         return (
             (int(key), body.decode(errors="replace"))
@@ -86,26 +87,26 @@ class Ledger(Noun):
         )
 
     def attestations(self, version: str) -> Iterator[tuple[str, bytes]]:
-        """What was signed about a version, given as the dataset, @ and its digest."""
+        """Yield the attestations of a version, which is named by dataset, @ and digest."""
         return self._tables.scan("attestations", f"{version}/")
 
     def covered(self) -> int:
-        """How many entries the last checkpoint is of."""
+        """Return how many entries the last checkpoint covers."""
         last = next(self._tables.scan("ledger_checkpoints", reverse=True, limit=1), None)
         return int(last[0]) if last else 0
 
 
 class LedgerTx(Ledger):
-    """Writing, in an open transaction."""
+    """Writes, inside an open transaction."""
 
     __slots__ = ("_grown",)
 
-    def __init__(self, state: Whole) -> None:
+    def __init__(self, state: StateParts) -> None:
         super().__init__(state)
         self._grown: tuple[bytes, Frontier] = b"", Frontier()
 
     def keep_version(self, version: DatasetVersion) -> None:
-        """The first maker of a version stays its maker; a later one brings what it was held against up to date."""
+        """Store a version. The first run that made it stays its maker; a later run updates its validation."""
         if (first := self.version(version.dataset, version.digest)) is not None:
             if first.run_id != version.run_id:
                 row = made_row(self.next_index(), version.run_id, version.dataset, version.digest)
@@ -123,15 +124,16 @@ class LedgerTx(Ledger):
     def append(
         self, receipt: Receipt, *, op: str, governed: Governed | None = None, key: CustodianKey | None = None
     ) -> None:
-        """Write once, together with its ledger entry. The same bytes again are the same receipt.
+        """Write a receipt once, together with its ledger entry. The same bytes again change nothing.
 
-        What `governed` withholds is empty in the entry; with the custodian's key it can be shown later."""
+        Fields that `governed` withholds are empty in the entry; with the custodian's key they can be shown later.
+        """
         body = exact(receipt)
         if not self._tables.add("receipts", receipt.run_id, body):
             if self._tables.get("receipts", receipt.run_id) == body:
                 return
             what = f"run {receipt.run_id} already has another receipt"
-            raise Corrupt(what, hint="receipts are never rewritten; report this")
+            raise Corrupt(what, hint="receipts are never rewritten; report this as a bug")
         index = self._state.next("ledger")
         entry = LedgerEntry(
             index=index,
@@ -177,14 +179,14 @@ class LedgerTx(Ledger):
                 tree = self._caught_up(tree, index - 1)
         tree.append(leaf_hash(leaf))
         packed = tree.packed()
-        self._grown = packed, tree  # the tree as it is in the row, if that is still so when we come again
+        self._grown = packed, tree  # the stored tree, reused if the row is unchanged at the next append
         self._tables.put(*_TREE, packed)
         notary = self._state.notary
         if notary is not None and index - self.covered() >= notary.every:
             self._sign(tree, notary)
 
     def checkpoint(self) -> int:
-        """Sign the head of the ledger as it is now, if nobody has; returns its size."""
+        """Sign the current head of the ledger unless it is signed; return its size."""
         tree, notary = self.tree(), self._state.notary
         if notary is not None and tree.size > self.covered():
             self._sign(tree, notary)

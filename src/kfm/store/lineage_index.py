@@ -1,7 +1,7 @@
-"""The embedded graph. Receipts say what each run read and made; kept here is the way back, from things to runs.
+"""The embedded lineage graph. Receipts say what each run read and made; this index leads back from data to runs.
 
-`used/ADDRESS#DIGEST@INDEX` leads to the run of that ledger entry which read this. `made/DATASET@DIGEST@INDEX` leads to
-one that made a version which another had made before; the first maker is in the version itself.
+`used/ADDRESS#DIGEST@INDEX` leads to the run of that ledger entry, which read this. `made/DATASET@DIGEST@INDEX` leads to
+a run that made a version again; the version itself names its first maker.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from kfm.model.lineage_edges import Edge, Use, made_by, used_by
 from kfm.model.records import Receipt
-from kfm.store.codec import Noun
+from kfm.store.codec import Repository
 
 Row = tuple[str, bytes]
 
@@ -24,7 +24,7 @@ def made_row(index: int, run_id: str, dataset: str, version: str) -> Row:
 
 
 def rows_of(index: int, receipt: Receipt, first_maker: str) -> list[Row]:
-    """All that a run is to have here. `first_maker`: of the version that it made."""
+    """Return all index rows of a run. `first_maker` is the first run that made its version."""
     rows = used_rows(index, receipt.run_id, used_by(receipt))
     made = made_by(receipt)
     if made and first_maker != receipt.run_id:
@@ -32,20 +32,21 @@ def rows_of(index: int, receipt: Receipt, first_maker: str) -> list[Row]:
     return rows
 
 
-class Lineage(Noun):
-    """Reading."""
+class Lineage(Repository):
+    """Reads."""
 
     def users(self, address: str, digest: str = "") -> Iterator[Use]:
-        """Runs that read this; without a digest, whatever was there. Of one digest, the first that ended first."""
+        """Yield the runs that read this address; with a digest, only those that read these bytes, the first that ended
+        first."""
         prefix = f"used/{address}#{digest}" + ("@" if digest else "")
         for key, run_id in self._tables.scan("lineage", prefix):
             what, _, index = key.removeprefix("used/").rpartition("@")
             found, _, checksum = what.rpartition("#")
-            if found == address:  # another may only begin so
+            if found == address:  # a longer address may begin with this one
                 yield Use(address, checksum, int(index), run_id.decode())
 
     def makers(self, dataset: str, version: str) -> Iterator[str]:
-        """Every run that made this version, the first one first."""
+        """Yield every run that made this version, the first one first."""
         known = self._state.ledger.version(dataset, version)
         if known is not None:
             yield known.run_id
@@ -54,10 +55,10 @@ class Lineage(Noun):
 
 
 class LineageTx(Lineage):
-    """Writing, in an open transaction."""
+    """Writes, inside an open transaction."""
 
     def keep(self, run_id: str, edges: Iterable[Edge]) -> None:
-        """What the run that this transaction ends has read."""
+        """Store what the run that this transaction ends has read."""
         rows = used_rows(self._state.last("ledger") + 1, run_id, edges)
         if len(rows) == 1:
             self._tables.put("lineage", *rows[0])

@@ -1,8 +1,8 @@
-"""A lock between processes of any of our languages, given back by the system when its holder dies.
+"""A lock between processes of all our languages; the system releases it when its holder dies.
 
-Not every runtime can call flock(2) or fcntl(2), but each of ours has SQLite, which takes the same advisory
-locks on the same bytes of a file in all of them. So a lock is the write lock of an empty database. Nothing is
-ever written to it: the transaction that holds it is rolled back, and its journal is kept in memory.
+Not every runtime can call flock(2) or fcntl(2), but each of ours has SQLite, which takes the same advisory locks on the
+same bytes of a file everywhere. So a lock is the write lock of an empty database. Nothing is written to it: the
+transaction that holds it is rolled back, and its journal is in memory.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ import apsw
 
 from kfm.errors import StorageFailed
 
-# Locks of this kind belong to the process: whoever closes the file by another handle gives them back. So the
-# file is made, and opened by SQLite, by one thread at a time, and is touched by nothing else.
+# Such locks belong to the process: closing the file through another handle releases them. So one thread at a time
+# creates the file and opens it with SQLite, and no other code opens it.
 _opening = threading.Lock()
 
 
 class FileLock:
-    """Taken by one holder at a time, whether in this process or in another. OSError where the file cannot be had."""
+    """A lock with one holder at a time, in this process or another. OSError is raised if the file cannot be opened."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._db: apsw.Connection | None = None
 
     def take(self) -> bool:
-        """False if another keeps it."""
+        """Return False if another holder has it."""
         try:
             if self._db is None:
                 self._db = self._connect()
@@ -39,7 +39,7 @@ class FileLock:
         except apsw.NotADBError as problem:
             self.close()
             raise StorageFailed(
-                f"{os.path.basename(self._path)} is no lock: there are bytes in it",
+                f"{os.path.basename(self._path)} is not a lock file: it contains bytes",
                 hint="remove it while nothing else is at work here",
             ) from problem
         except apsw.Error as problem:
@@ -56,7 +56,7 @@ class FileLock:
             raise self._why(problem) from problem
 
     def close(self) -> None:
-        """Also gives it back."""
+        """Close the file, which also releases the lock."""
         db, self._db = self._db, None
         if db is not None:
             with contextlib.suppress(apsw.Error):
@@ -66,7 +66,7 @@ class FileLock:
         with _opening:
             if os.path.islink(self._path):
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-            if not os.path.exists(self._path):  # nothing here is synced: a lock lives no longer than its holder
+            if not os.path.exists(self._path):  # not synced: a lock ends with its holder
                 with contextlib.suppress(FileExistsError):
                     os.makedirs(os.path.dirname(self._path) or ".", 0o700)
                 with contextlib.suppress(FileExistsError):
@@ -76,7 +76,7 @@ class FileLock:
             return db
 
     def _why(self, problem: apsw.Error) -> OSError:
-        """SQLite keeps the reason to itself; the likely ones can be asked for without opening the file."""
+        """Return the likely reason, which SQLite does not report, without opening the file."""
         if isinstance(problem, (apsw.CantOpenError, apsw.ReadOnlyError)):
             if os.path.isdir(self._path):
                 return OSError(errno.EISDIR, os.strerror(errno.EISDIR))

@@ -1,4 +1,4 @@
-"""Tables in memory: the model the other backends are held against, and the top half of a dry run."""
+"""Tables in memory: the reference for the other backends, and the writable layer of a dry run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kfm.errors import BadInput
 
 
 def successor(prefix: str) -> str:
-    """The smallest text greater than every text that starts with `prefix`; '' if there is none."""
+    """Return the smallest text greater than every text with this prefix; '' if there is none."""
     for i in range(len(prefix) - 1, -1, -1):
         if prefix[i] < "\U0010ffff":
             step = 0xE000 if prefix[i] == "\ud7ff" else ord(prefix[i]) + 1
@@ -20,7 +20,7 @@ def successor(prefix: str) -> str:
 
 
 def check_key(key: str) -> None:
-    """Half a surrogate pair has no UTF-8 form: it could be written to no file and found in none."""
+    """Raise BadInput for half a surrogate pair: it has no UTF-8 form, so no file could store it."""
     try:
         key.encode()
     except UnicodeEncodeError as problem:
@@ -28,12 +28,12 @@ def check_key(key: str) -> None:
 
 
 class MemoryTables:
-    """Plain dictionaries with an undo list. One thread at a time: the others wait at the lock."""
+    """Dictionaries with an undo list. Threads use it one at a time under its lock."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._rows: dict[str, dict[str, bytes]] = {}
-        self._sorted: dict[str, list[str]] = {}  # dropped when a key comes or goes, rebuilt on scan
+        self._sorted: dict[str, list[str]] = {}  # dropped when a key is added or removed, rebuilt on scan
         self._undo: list[tuple[str, str, bytes | None]] | None = None
 
     def get(self, table: str, key: str) -> bytes | None:
@@ -47,7 +47,7 @@ class MemoryTables:
     def scan(
         self, table: str, prefix: str = "", *, after: str = "", reverse: bool = False, limit: int = -1
     ) -> Iterator[tuple[str, bytes]]:
-        """The rows as they are when the reading begins."""
+        """Yield the rows as they are when the scan begins."""
         check_key(prefix + after)
         with self._lock:
             rows = self._rows.get(table, {})
@@ -74,7 +74,7 @@ class MemoryTables:
         return self._lock
 
     def verify(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         with self._lock:
             return sum(len(rows) for rows in self._rows.values())
 

@@ -1,8 +1,8 @@
 """Immutable bytes by digest.
 
-Small ones are rows of the state: they share its commit and cost no sync of their own. Large ones are
-files under ``sha256/ab/cdef…``, written by the discipline of fsio.py. Nothing here is ever changed
-or deleted, so an object that no committed run names is harmless.
+Small objects are rows of the state: they share its commit and need no sync of their own. Large ones are files under
+``sha256/ab/cdef…``, written as fsio.py describes. Objects are never changed or deleted, so an object that no committed
+run names is harmless.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from kfm.model.names import is_digest
 from kfm.model.ports import INLINE_MAX, State
 from kfm.store.process_identity import holder_is_dead, this_process
 
-PIECE = 1 << 20  # bytes of a large object that are handed on together: to wake a thread costs more than to gather
-WRITE_BACK = 16 << 20  # a large object is written out in parts of this size while it still arrives
+PIECE = 1 << 20  # bytes of a large object per hand-over to a thread, because waking a thread is expensive
+WRITE_BACK = 16 << 20  # a large object is written back in parts of this size while it arrives
 
 
 class FileObjects:
@@ -59,7 +59,7 @@ class FileObjects:
         return _checked(body, digest)
 
     def open(self, digest: str) -> BinaryIO:
-        """A stream that raises Corrupt at its end if the bytes were not the ones named."""
+        """Return a stream that raises Corrupt at its end if the bytes do not match the digest."""
         body = self._state.inline_object(digest)
         return self._verified(digest) if body is None else io.BytesIO(_checked(body, digest))
 
@@ -79,8 +79,8 @@ class FileObjects:
         return self._state.inline_object(digest) is not None or self._fs.exists(self.path(digest))
 
     def verify(self) -> int:
-        """Read every object there is, whether or not anything leads to it; Corrupt at the first that is
-        not what its name says. Returns how many there are."""
+        """Read every object, referenced or not; return their count. Raise Corrupt at the first that does not match its
+        name."""
         count = 0
         for name, body in self._state.inline_objects():
             if "sha256:" + hashlib.sha256(body).hexdigest() != name:
@@ -126,7 +126,7 @@ class FileObjects:
         return path
 
     def scratch(self) -> str:
-        """Where a stream lies until it has its name; ours begin with who we are. Those of the dead are removed."""
+        """Return the prefix of temporary files; it names this process. Files of dead processes are removed."""
         if not self._scratch:
             folder = self.folder(os.path.join(self._root, "tmp"))
             for name in self._fs.list(folder):
@@ -136,8 +136,8 @@ class FileObjects:
         return self._scratch
 
     def adopt(self, temporary: str, digest: str) -> None:
-        """Give a synced temporary file its final name and make that durable. One that is there already stays, unless
-        its bytes are damaged: then these take their place."""
+        """Give a synced temporary file its final name durably. An existing object stays, unless its bytes are damaged:
+        then this file replaces it."""
         target = self.path(digest)
         folder = self.folder(os.path.dirname(target))
         if not self._fs.link(temporary, target) and not self._is_whole(digest):
@@ -155,16 +155,16 @@ class FileObjects:
         return True
 
     def inline(self, digest: str, body: bytes) -> None:
-        # Not synced by itself: whatever commit names it later is durable, and covers it.
+        # Not synced: the later commit that names it is durable and includes it.
         with self._state.transaction(durable=False) as tx:
             tx.objects([(digest, body)])
 
 
 class Behind:
-    """A thread that does one thing with every piece of a stream, in order, some pieces behind who hands them over."""
+    """A thread that processes the pieces of a stream in order while the caller continues."""
 
     def __init__(self, work: Callable[[bytes], None]) -> None:
-        import queue  # few streams are large
+        import queue  # imported here because few streams are large
 
         self._work = work
         self._pieces: queue.Queue[bytes | None] = queue.Queue(maxsize=8)
@@ -178,14 +178,14 @@ class Behind:
             raise self.failure
 
     def end(self) -> None:
-        """Wait until all is done."""
+        """Wait until all pieces are processed."""
         if self._thread.is_alive():
             self._pieces.put(None)
             self._thread.join()
 
     def _run(self) -> None:
         while (piece := self._pieces.get()) is not None:
-            if self.failure is None:  # after one the rest is only taken away
+            if self.failure is None:  # after a failure the remaining pieces are discarded
                 try:
                     self._work(piece)
                 except BaseException as problem:
@@ -193,13 +193,13 @@ class Behind:
 
 
 class FileStaging:
-    """A stream on its way in. Once it is large, hashing and writing run beside each other and its arrival."""
+    """A stream on its way into the store. Once it is large, two threads hash and write it while it arrives."""
 
     def __init__(self, objects: FileObjects) -> None:
         self._objects = objects
         self._fs = objects._fs
         self._gathered: list[bytes] = []
-        self._room = INLINE_MAX  # bytes that may still be gathered
+        self._room = INLINE_MAX  # bytes that may still be buffered
         self._size = 0
         self._fd = -1
         self._path = ""
@@ -207,7 +207,7 @@ class FileStaging:
         self._hashing: Behind | None = None
         self._writing: Behind | None = None
         self._written = 0
-        self._hinted = 0  # bytes the system was asked to begin writing out
+        self._hinted = 0  # bytes that the system was told to write back
 
     def write(self, chunk: bytes) -> None:
         self._size += len(chunk)
@@ -252,7 +252,7 @@ class FileStaging:
             self._hinted = self._written
 
     def _join(self) -> None:
-        """All that was handed over is written and hashed, or the first failure is known."""
+        """Wait until all pieces are written and hashed, or the first failure is known."""
         for behind in (self._writing, self._hashing):
             if behind is not None:
                 behind.end()
@@ -275,7 +275,7 @@ class FileStaging:
             digest = "sha256:" + self._hash.hexdigest()
             if self._fs.size(self._fd) != self._size:
                 raise StorageFailed("the staged file is shorter than what was written", hint="check the disk")
-            fd, self._fd = self._fd, -2  # gone even if closing fails: its number may be another file's by then
+            fd, self._fd = self._fd, -2  # invalid even if closing fails: another file may have its number by then
             self._fs.close(fd)
             self._objects.adopt(self._path, digest)
         except OSError as problem:
@@ -327,7 +327,7 @@ class _Verified(io.RawIOBase):
 
 
 class DryObjects:
-    """Reads the real objects, keeps new ones in memory: handed to a dry run."""
+    """For a dry run: reads the real objects and keeps new ones in memory."""
 
     def __init__(self, real: FileObjects | None) -> None:
         self._real = real
@@ -367,7 +367,7 @@ class DryObjects:
 
 
 class DryStaging:
-    """Memory only. A source larger than memory cannot be dry-run; its limit is `network.max_bytes`."""
+    """Memory only. A source larger than memory cannot be dry-run; `network.max_bytes` limits it."""
 
     def __init__(self, objects: DryObjects) -> None:
         self._objects = objects
@@ -399,4 +399,4 @@ def _damaged(digest: str) -> Corrupt:
 
 
 def _no_file(digest: str) -> Corrupt:
-    return Corrupt(f"object {digest} is damaged: a folder lies in its place", hint="restore it from a copy")
+    return Corrupt(f"object {digest} is damaged: there is a folder in its place", hint="restore it from a copy")

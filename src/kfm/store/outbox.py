@@ -1,4 +1,4 @@
-"""How far each sink has followed the ledger, and of which datasets it has something to tell."""
+"""The outbox: how far each sink has followed the ledger, and which datasets are pending for it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from kfm.model import refs
 from kfm.model.outbox_messages import DeadLetter, Stopped
 from kfm.model.records import Told
-from kfm.store.codec import Noun, exact
+from kfm.store.codec import Repository, exact
 
 
-class Outbox(Noun):
-    """Reading."""
+class Outbox(Repository):
+    """Reads."""
 
     def cursor(self, sink: str) -> int:
         return int(self._state.meta(f"cursor/{sink}") or 0)
@@ -44,7 +44,7 @@ class Outbox(Noun):
 
 
 class OutboxTx(Outbox):
-    """Writing, in an open transaction."""
+    """Writes, inside an open transaction."""
 
     def advance(self, sink: str, index: int) -> None:
         if index > self.cursor(sink):
@@ -54,7 +54,8 @@ class OutboxTx(Outbox):
         self._tables.put("outbox", f"due/{sink}/{dataset}", b"{}")
 
     def keep_told(self, told: Told, sink: str, dataset: str) -> None:
-        """Only ever forward. Due stays what has moved on, or was told by one who knew less."""
+        """Advance the record of what the sink reported; it never goes back. A dataset stays pending if it moved again
+        after the report was built."""
         known = self.told(sink, dataset)
         if known is None or known.moves < told.moves or (known.moves == told.moves and known != told):
             self._tables.put("outbox", f"told/{sink}/{dataset}", exact(told))

@@ -1,4 +1,4 @@
-"""Reads the real tables, writes to memory: what a dry run is handed instead of a store."""
+"""Tables for a dry run: reads come from the real tables, writes go to memory."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from itertools import chain
 from kfm.model.ports import Tables
 from kfm.store.memory import MemoryTables
 
-_GONE = b" ".join([b"deleted", b"here"])  # an object of its own, known by identity: any bytes may be a value
+_GONE = b" ".join([b"deleted", b"here"])  # marks a deleted row; compared by identity, because any bytes may be a value
 
 
 class OverlayTables:
-    """The base is only ever read, so it may be a read-only snapshot."""
+    """The base is only read, so it may be a read-only snapshot."""
 
     def __init__(self, base: Tables) -> None:
         self._base = base
@@ -39,7 +39,7 @@ class OverlayTables:
         ours = chain((first,), ours)
         theirs = self._base.scan(table, prefix, after=after, reverse=reverse)
         last: str | None = None
-        # Stable merge: for equal keys our row comes first and hides theirs.
+        # A stable merge: for equal keys the row in memory comes first and hides the base row.
         for key, value in merge(ours, theirs, key=lambda row: row[0], reverse=reverse):
             if key == last:
                 continue

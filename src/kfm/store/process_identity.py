@@ -1,4 +1,4 @@
-"""Who holds a lease or a scratch file, and is that process still there?"""
+"""The identity of a process that holds a lease or a scratch file, and whether it is still alive."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kfm.model.records import Lease
 
 
 def this_process() -> str:
-    """host:pid:start:namespace:boot, so that a dead holder on this host is recognised, and neither a recycled pid nor
-    one that means another process to whoever looks."""
+    """Return host:pid:start:namespace:boot. It identifies a dead holder on this host even if its pid was reused or
+    means another process in another container."""
     return _names_of_self(os.getpid())
 
 
@@ -21,7 +21,7 @@ def _names_of_self(pid: int) -> str:
 
 @cache
 def _namespace() -> str:
-    """Whose numbers of processes are ours: a container may have its own."""
+    """Return the pid namespace: a container may have its own process ids."""
     try:
         return "".join(filter(str.isdigit, os.readlink("/proc/self/ns/pid")))
     except OSError:
@@ -37,27 +37,27 @@ def _boot() -> str:
         return ""
 
 
-os.register_at_fork(after_in_child=_names_of_self.cache_clear)  # a forked child is another process
+os.register_at_fork(after_in_child=_names_of_self.cache_clear)  # a forked child has another identity
 
 
 def _started(pid: int) -> str:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
-        # A killed process that nobody has waited for is still listed: as good as gone.
+        # A killed process whose parent has not waited for it is still listed; it counts as dead.
         return "" if fields[0] in (b"Z", b"X") else fields[19].decode()
     except (OSError, IndexError):
         return ""
 
 
 def holder_is_dead(holder: str) -> bool:
-    """True only if it is certain: same host, and that very process is gone."""
+    """Return True only if it is certain: same host, and that exact process is gone."""
     return _is_alive(holder) is False
 
 
 def is_held(lease: Lease, now_ms: int) -> bool:
-    """Its time is not over, and its holder may be at work. One that runs longer than it was given for was written
-    before the clock was set back: it counts only if its holder is seen."""
+    """Return whether the lease has not expired and its holder may be alive. If more time is left than its duration, the
+    clock was set back: then it counts only if its holder is certainly alive."""
     if lease.expires_ms <= now_ms:
         return False
     alive = _is_alive(lease.holder)
@@ -66,12 +66,12 @@ def is_held(lease: Lease, now_ms: int) -> bool:
 
 
 def _is_alive(holder: str) -> bool | None:
-    """None: it cannot be known from here."""
+    """Return whether the holder is alive; None if this process cannot know."""
     host, pid, start, namespace, boot, *_ = *holder.split(":"), "", "", "", ""
     if host != os.uname().nodename or not pid.isdigit() or not start:
         return None
     if boot and boot != _boot():
-        return False if _boot() else None  # the machine was started anew
+        return False if _boot() else None  # the machine was restarted
     if namespace and namespace != _namespace():
         return None
     return _started(int(pid)) == start

@@ -1,4 +1,5 @@
-"""What is known of protected data: how it stands, in which cells it was first shown, and by what it is known again."""
+"""What is known of protected data: its classification, the cells in which it was first published, and its
+fingerprints."""
 
 from __future__ import annotations
 
@@ -7,23 +8,23 @@ from collections.abc import Iterator, Mapping
 from kfm.errors import Moved
 from kfm.model.labels import joined
 from kfm.model.records import Standing
-from kfm.store.codec import Noun, exact
+from kfm.store.codec import Repository, exact
 
 
-class Protected(Noun):
-    """Reading."""
+class Protected(Repository):
+    """Reads."""
 
     def is_empty(self) -> bool:
         tables = ("standings", "fingerprints")
         return not any(next(self._tables.scan(table, limit=1), None) for table in tables)
 
     def standing(self, of: str) -> Standing | None:
-        """`source/` and an address; `bytes/`, the id of a custodian's key and the digest keyed with it; or `sealed/`
-        and the digest of sealed bytes."""
+        """Return the classification of `source/` and an address; of `bytes/`, the id of a custodian's key and a digest
+        keyed with it; or of `sealed/` and the digest of encrypted bytes."""
         return self._one("standings", of, Standing)
 
     def keys_of_bytes(self) -> list[str]:
-        """The ids of the keys under which exact bytes are known."""
+        """Return the ids of the keys under which exact bytes are known."""
         found: list[str] = []
         after = ""
         while row := next(self._tables.scan("standings", "bytes/", after=after, limit=1), None):
@@ -32,20 +33,20 @@ class Protected(Noun):
         return found
 
     def first_cells(self, key_id: str) -> dict[str, str]:
-        """By the public ids of the records."""
+        """Return the first cells by public record id."""
         prefix = f"{key_id}/"
         return {key[len(prefix) :]: cell.decode() for key, cell in self._tables.scan("first_cells", prefix)}
 
     def fingerprints(self) -> Iterator[tuple[str, bytes]]:
-        """Each with the id of the key it was made with."""
+        """Yield each set of fingerprints with the id of its key."""
         return ((key.partition("/")[0], body) for key, body in self._tables.scan("fingerprints"))
 
 
 class ProtectedTx(Protected):
-    """Writing, in an open transaction."""
+    """Writes, inside an open transaction."""
 
     def keep_standing(self, of: str, standing: Standing) -> None:
-        """Only ever more closed."""
+        """Store a classification. It only ever becomes more closed."""
         known = self.standing(of)
         self._tables.put("standings", of, exact(standing if known is None else joined([known, standing])))
 
@@ -57,9 +58,12 @@ class ProtectedTx(Protected):
         self._tables.put("fingerprints", f"{key_id}/{source}", body)
 
     def lower(self, of: str, known: Standing, stands: Standing | None) -> None:
-        """By order: from what those who signed it knew, to what they signed; None forgets it."""
+        """Apply a signed change request: replace the classification `known`, which the signers saw, by `stands`; None
+        removes it. Raise Moved if it changed meanwhile."""
         if self.standing(of) != known:
-            raise Moved("more was learned of it since this was decided", hint="look again, and order it anew")
+            raise Moved(
+                "its classification changed after this was signed", hint="review it and request the change again"
+            )
         if stands is None:
             self._tables.delete("standings", of)
         else:

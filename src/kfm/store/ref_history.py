@@ -1,4 +1,4 @@
-"""Refs, which say what is current, and the history of every move."""
+"""Refs, which name what is current, and the history of their moves."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from kfm.errors import Moved
 from kfm.model.records import RefEntry, RefMove
-from kfm.store.codec import Noun, exact
+from kfm.store.codec import Repository, exact
 
 
-class Refs(Noun):
-    """Reading."""
+class Refs(Repository):
+    """Reads."""
 
     def at(self, name: str) -> str:
         return (self._tables.get("refs", name) or b"").decode()
@@ -23,21 +23,21 @@ class Refs(Noun):
         return self._many("history", RefEntry, name + "@", reverse=reverse, limit=limit)
 
     def histories(self, prefix: str = "") -> Iterator[RefEntry]:
-        """Every move of every ref that begins so, also of those that are gone."""
+        """Yield every move of every ref with this prefix, including removed refs."""
         return self._many("history", RefEntry, prefix)
 
 
 class RefsTx(Refs):
-    """Writing, in an open transaction."""
+    """Writes, inside an open transaction."""
 
     def move(self, move: RefMove, *, run_id: str, op: str, actor: str, reason: str, ts: str) -> None:
-        """Compare-and-swap of a ref, with its history."""
+        """Compare and swap a ref, and add the move to its history. Raise Moved if the ref is not at `before`."""
         self._state.recheck("refs")
         current = self.at(move.ref)
         if current != move.before:
             raise Moved(
                 f"{move.ref} is at {current or 'nothing'}, not at {move.before or 'nothing'} as planned",
-                hint="someone else moved it: run the command again",
+                hint="another run moved it: run the command again",
             )
         if move.after:
             self._tables.put("refs", move.ref, move.after.encode())

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from kfm.errors import Conflict
 from kfm.model.records import Run
-from kfm.store.codec import Noun, exact
+from kfm.store.codec import Repository, exact
 
 
-class Runs(Noun):
-    """Reading."""
+class Runs(Repository):
+    """Reads."""
 
     def get(self, run_id: str) -> Run | None:
         return self._one("runs", run_id, Run)
@@ -23,25 +23,25 @@ class Runs(Noun):
                 yield run
 
     def claimed(self, claim_key: str) -> Run | None:
-        """The latest run of a claim."""
+        """Return the latest run of a claim."""
         run_id = self._tables.get("claims", claim_key)
         return None if run_id is None else self.get(run_id.decode())
 
     def ids(self, beginning: str) -> Iterator[str]:
-        for table in ("runs", "receipts"):  # what was skipped was never claimed
+        for table in ("runs", "receipts"):  # a skipped run has a receipt and no claim
             for run_id, _ in self._tables.scan(table, beginning):
                 yield run_id
 
 
 class RunsTx(Runs):
-    """Writing, in an open transaction."""
+    """Writes, inside an open transaction."""
 
     def claim(self, run: Run) -> None:
-        """Compare-and-swap: this run becomes the latest of its claim, or Conflict if another did."""
+        """Compare and swap: make this run the latest of its claim. Raise Conflict if another worker did."""
         latest = self.claimed(run.claim_key)
         expected = run.n - 1
         if (latest.n if latest else -1) != expected or (latest is not None and latest.status == "RUNNING"):
-            raise Conflict("another worker claimed the same work", hint="look again", run_id=run.run_id)
+            raise Conflict("another worker claimed the same work", hint="run the command again", run_id=run.run_id)
         self._tables.put("claims", run.claim_key, run.run_id.encode())
         self._tables.put("open_runs", f"{run.dataset}/{run.run_id}", b"{}")
         self.save(run)

@@ -1,8 +1,8 @@
-"""A read-only look at a SQLite state that writes nothing at all.
+"""A read-only view of a SQLite state that writes nothing at all.
 
-Opening a WAL-mode database, even with mode=ro, creates side files. So the database and its log are
-read as plain bytes and handed to SQLite as files that exist in memory only. Reading is repeated if the
-log was restarted meanwhile; pages a checkpoint copies under our eyes are in the log too.
+Opening a WAL-mode database, even with mode=ro, creates side files. So the database and its log are read as plain bytes
+and given to SQLite as files in memory. The read is repeated if the log was restarted meanwhile; pages that a checkpoint
+copies during the read are also in the log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ATTEMPTS = 100
 
 
 class SnapshotTables(SqliteTables):
-    """The same queries over a copy in memory; any write to it would be lost, and nobody makes one."""
+    """The same queries over a copy in memory. A write to it would be lost; no code writes to it."""
 
     def __init__(self, path: str) -> None:
         self._unopened("")
@@ -34,21 +34,21 @@ class SnapshotTables(SqliteTables):
             self._db = apsw.Connection(name, vfs=_Vfs.NAME, statementcachesize=200)
             self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             self._execute = self._db.cursor().execute
-            self._execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()  # the log's index in memory as well
+            self._execute("PRAGMA locking_mode=EXCLUSIVE").fetchall()  # keeps the index of the log in memory too
             self._execute("PRAGMA temp_store=MEMORY")
-            self._execute("PRAGMA cache_size=-65536")  # each page that is not there is a call of ours
+            self._execute("PRAGMA cache_size=-65536")  # each missing page costs a call into Python
             self._execute("PRAGMA trusted_schema=OFF")
             self._look(path, acked, small=len(base) <= _SMALL)
             self._execute("PRAGMA query_only=ON")
 
 
 def read_files(path: str) -> tuple[bytes, bytes]:
-    """The database and its log as of one moment; b'' for what does not exist.
+    """Return the database and its log as of one moment; b'' for a missing file. Raise Unavailable.
 
-    All of it at once. Read page by page when it is asked for, a page may have been written meanwhile by a checkpoint of
-    what came after the log that we have; and the lock that keeps a checkpoint away is a write to a file beside."""
+    Both are read completely. If pages were read on demand, a checkpoint could have overwritten one with content newer
+    than our copy of the log; and the lock that prevents a checkpoint would be a write to a file next to it."""
     for attempt in range(ATTEMPTS):
-        if attempt > 3:  # a writer that begins its log anew all the time must come to its end some time
+        if attempt > 3:  # wait for a writer that keeps restarting its log
             time.sleep(attempt / 5000)
         before = _read(path + "-wal", 32)
         changed = _stamp(path)
@@ -56,7 +56,7 @@ def read_files(path: str) -> tuple[bytes, bytes]:
         log = _read_log(path + "-wal")
         if log[:32] != before or _read(path + "-wal", 32) != before:
             continue
-        # Without a log nothing can hold the pages that were written while we read.
+        # Without a log, no other file holds the pages that were written during the read.
         if len(log) > 32 or _stamp(path) == changed:
             return base, log
     raise Unavailable("the state is being rewritten too fast to be read", hint="try again in a moment")
@@ -72,8 +72,8 @@ def _read(path: str, size: int = -1) -> bytes:
 
 
 def _read_log(path: str) -> bytes:
-    """The log, up to the first frame that is not of its present round: SQLite reads no further either. What follows
-    are zeros, or frames of the round before, and may be much."""
+    """Return the log up to the first frame of an earlier round; SQLite reads no further either. The rest, zeros or
+    frames of the round before, may be long."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -101,8 +101,8 @@ def _stamp(path: str) -> tuple[int, int, int]:
 
 
 class _File:
-    """One file in memory, as SQLite sees it (the names are its). It is copied only if something is written to it: that
-    of a large state is long, and to copy it takes as long as to read it."""
+    """One file in memory with the method names that SQLite expects. It is copied only on write, because copying a large
+    state takes as long as reading it."""
 
     def __init__(self, body: bytes) -> None:
         self._body: bytes | bytearray = body
@@ -128,10 +128,10 @@ class _File:
         return len(self._body)
 
     def xSync(self, flags: int) -> None:
-        """Nothing to keep."""
+        """Nothing to sync."""
 
     def xLock(self, level: int) -> None:
-        """Nobody else can open it."""
+        """No other connection can open it."""
 
     def xUnlock(self, level: int) -> None:
         """See xLock."""
@@ -149,7 +149,7 @@ class _File:
         return False
 
     def xClose(self) -> None:
-        """The memory goes with the object."""
+        """The memory is freed with the object."""
 
 
 class _Vfs(apsw.VFS):
@@ -161,7 +161,7 @@ class _Vfs(apsw.VFS):
         super().__init__(self.NAME, "")
 
     def add(self, base: bytes, log: bytes) -> str:
-        """Two files to be opened once each."""
+        """Register two files, each to be opened once."""
         name = f"/snapshot-{next(self._numbers)}"
         self._files[name] = base
         if log:

@@ -1,4 +1,4 @@
-"""What SQLite is asked, as text: made once for each table."""
+"""The SQL statements, built once per table."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from zlib import crc32
 
 from kfm.store.memory import successor
 
-# Asked again and again in every run: a connection keeps what it read of these, while nobody else writes.
+# Every run reads these often: a connection caches their rows until another one writes.
 KEPT = frozenset({"meta", "leases", "refs", "claims", "runs", "versions", "ledger_tree"})
 
 
 class Statements(NamedTuple):
-    """Of one table. A sum is over its name and the key as well as over the value."""
+    """The statements of one table. A checksum covers the table's name, the key and the value."""
 
     name_sum: int
     get: str
@@ -23,14 +23,14 @@ class Statements(NamedTuple):
 
 
 class _ByTable(dict[str, Statements]):
-    """Made once for each table."""
+    """Builds the statements of a table on first use."""
 
     def __missing__(self, table: str) -> Statements:
         insert = f"INSERT INTO {table} VALUES(?,?,?) ON CONFLICT(key) DO "
         self[table] = statements = Statements(
             crc32(f"{table}/".encode()),
             f"SELECT value, sum FROM {table} WHERE key=?",  # noqa: S608
-            # A row that is there already stays where it is, and one that says the same is not written at all.
+            # An existing row keeps its place, and an unchanged row is not written.
             insert + "UPDATE SET value=excluded.value, sum=excluded.sum "
             "WHERE sum IS NOT excluded.sum OR value IS NOT excluded.value",
             insert + "NOTHING",
@@ -43,8 +43,8 @@ BY_TABLE = _ByTable()
 
 
 def page_query(table: str, prefix: str, after: str, reverse: bool, page: int) -> tuple[str, list[str]]:
-    """A page of the rows under a prefix, from where the last one ended. One bound on each side and no more: of two,
-    SQLite would begin at the one and pass over every row up to the other."""
+    """Return the query for a page of rows under a prefix, from where the last page ended. It has only one bound on each
+    side: with two, SQLite would start at one and skip every row up to the other."""
     start, end = prefix, successor(prefix)
     further = bool(after) and not reverse and after >= prefix
     if further:

@@ -1,11 +1,11 @@
 """Tables over SQLite: WAL mode, synchronous=FULL, a bundled SQLite without the WAL-reset bug.
 
-A commit that need not survive a power cut by itself (a claim, a skipped run's receipt) is made with
-synchronous=NORMAL: visible at once, and made durable by the next full commit, which syncs the same file.
+A commit that need not survive a power cut by itself (a claim, the receipt of a skipped run) uses synchronous=NORMAL: it
+is visible at once, and the next full commit, which syncs the same file, makes it durable.
 
-SQLite takes the first damaged record of its log for the torn end of it, and drops what follows without a
-word. So every full commit is counted in the file (guard/commits) and, once it is durable, noted beside
-it in ``<path>.ack``: a file that counts less than the note says has lost something, and is refused.
+SQLite takes the first damaged record of its log for the torn end and silently drops what follows. So every full commit
+is counted in the file (guard/commits) and, once durable, noted in ``<path>.ack`` next to it: a file with a lower count
+than the note has lost commits, and is refused.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from kfm.store.state_tables import VITAL
 
 APPLICATION_ID = 0x4B464D31  # "KFM1"
 _SQL = os.path.join(os.path.dirname(__file__), "sql")
-_BUSY = 32  # full commits of one process after which its log is lengthened
-_PAGE = 1024  # bytes, of a file that we make: the log takes whole pages, and most of what changes is smaller
+_BUSY = 32  # full commits of one process after which it lengthens the log
+_PAGE = 1024  # bytes, in new files: the log stores whole pages, and most changes are smaller
 _FRAME = 24  # bytes before each page in the log
-_LOG = 8_192_000  # bytes of pages in the log, after which it begins anew
-_CACHE = 8192  # KiB of pages in memory: after a commit SQLite may look through all of them, so not many
-_SMALL = 1 << 20  # a database up to this size is checked whole whenever it is opened; a larger one where vital
+_LOG = 8_192_000  # bytes of pages in the log after which it restarts
+_CACHE = 8192  # KiB of pages in memory; few, because after a commit SQLite may scan all of them
+_SMALL = 1 << 20  # a database up to this size is checked completely on opening; in a larger one, the vital tables are
 _MOST_KEPT = 1000  # rows
 
 
@@ -49,7 +49,7 @@ def migrations() -> list[tuple[int, str]]:
 
 
 class SqliteTables:
-    """One connection, used by one thread at a time; other threads wait at the lock."""
+    """One connection. Threads use it one at a time under its lock."""
 
     _wrote = False
 
@@ -59,7 +59,7 @@ class SqliteTables:
         with self._opening():
             acked = note_at(REAL, path + ".ack")
             fresh = not os.path.exists(path) or not os.path.getsize(path)
-            if fresh and acked:  # SQLite would begin anew, and remove the log that may still hold everything
+            if fresh and acked:  # SQLite would start a new file and remove the log, which may still hold everything
                 raise lost(acked, path)
             if fresh:
                 REAL.make_dirs(self._folder)
@@ -85,16 +85,17 @@ class SqliteTables:
         self._open = False
         self._folder = folder
         self._note = -1
-        self._others = 0  # how often we found that somebody else had written
-        self._version_left = -1  # the file's version as our last transaction left it
+        self._others = 0  # how often another connection had written
+        self._version_left = -1  # the file's version after our last transaction
         self._full = 0  # full commits so far
-        self._kept: dict[tuple[str, str], bytes | None] = {}  # rows we read or wrote, while nobody else wrote any
-        self._none: dict[str, set[str]] = {}  # likewise, of a table the prefixes under which there was no row
+        self._kept: dict[tuple[str, str], bytes | None] = {}  # rows read or written since another connection last wrote
+        self._none: dict[str, set[str]] = {}  # likewise: by table, the prefixes without a row
         self._reading = False
-        self._counted = (0, 0)  # how often at our last full commit, and what that was counted as
+        self._counted = (0, 0)  # `_others` at our last full commit, and its number
 
     def _keep_a_log(self, busy_ms: int) -> None:
-        """Of several that make the file at once SQLite turns some away here, and does not wait for the others."""
+        """Switch to WAL mode. If several processes create the file at once, SQLite refuses some of them without
+        waiting."""
         import time
 
         for left in range(busy_ms // 10, -1, -1):
@@ -108,7 +109,7 @@ class SqliteTables:
 
     @contextmanager
     def _opening(self) -> Iterator[None]:
-        """Whatever is wrong with the file, it is left as it is."""
+        """On any error the file stays as it is."""
         try:
             yield
         except OSError as problem:
@@ -126,10 +127,10 @@ class SqliteTables:
             raise
 
     def _look(self, path: str, acked: int, *, small: bool) -> None:
-        """Is this the state we left? Nothing is written before that is known.
+        """Check that this is the state that was left. Nothing is written before that.
 
-        A small one is looked at whole. Of a large one, the tables in which a missing row would be taken
-        for an answer (no ref, no freeze, no lease, nothing unfinished); the rest is read when it is needed.
+        A small file is checked completely. In a large one only the tables are checked in which a missing row would be
+        taken for an answer (no ref, no freeze, no lease, no unfinished run); other rows are checked when they are read.
         """
         looked_at = ("",) if small else VITAL
         version = self._version()
@@ -165,7 +166,7 @@ class SqliteTables:
             self._guard("schema", self._schema())
             if not have:
                 self._guard("commits", b"0")
-                if self._folder:  # the file's name, before anything is in it that could be missed
+                if self._folder:  # sync the file's name before the file holds anything that could be lost
                     REAL.make_dirs(self._folder)
                     REAL.sync_dir(self._folder)
         except BaseException:
@@ -298,7 +299,7 @@ class SqliteTables:
         self._none.clear()
 
     def _notice_others(self) -> None:
-        """Has somebody else written since we looked last? Where a transaction has begun, SQLite knows."""
+        """Clear the cache if another connection has written. Inside a transaction SQLite knows."""
         if self._db.data_version() != self._version_left:
             self._version_left = self._db.data_version()
             self._others += 1
@@ -308,17 +309,17 @@ class SqliteTables:
         return _Reading(self)
 
     def begin_reading(self) -> bool:
-        """False if nothing is to be ended: we are inside of something already."""
+        """Return False if a transaction or a read is already open, so that nothing must be ended."""
         self._lock.acquire()
         if self._failed or self._db.in_transaction:
             return False
         try:
             self._execute("BEGIN")
-            self._execute(BY_TABLE["meta"].get, ("",))  # only now SQLite looks
+            self._execute(BY_TABLE["meta"].get, ("",))  # SQLite reads the file only now
             self._notice_others()
         except apsw.Error as problem:
             failure = self._fail(problem)
-            if not self._failed and self._db.in_transaction:  # busy, say: what was begun is not left open
+            if not self._failed and self._db.in_transaction:  # for example busy: do not leave it open
                 self._execute("ROLLBACK")
             self._lock.release()
             raise failure from problem
@@ -339,7 +340,7 @@ class SqliteTables:
     def scan(
         self, table: str, prefix: str = "", *, after: str = "", reverse: bool = False, limit: int = -1
     ) -> Iterator[tuple[str, bytes]]:
-        """In pages, so that a reader never holds a snapshot open while others write."""
+        """Yield rows in pages, so that a reader never keeps a snapshot open while others write."""
         name_sum = BY_TABLE[table].name_sum
         while limit != 0:
             page = 500 if limit < 0 else min(limit, 500)
@@ -350,7 +351,7 @@ class SqliteTables:
                     check_row(table, key, value, total)
                 yield key, value
             after = rows[-1][0] if len(rows) == page else ""
-            if not after:  # the last row, or the one before which there can be none
+            if not after:  # the last row, or the smallest possible key
                 return
             limit = limit - page if limit > 0 else limit
 
@@ -382,7 +383,7 @@ class SqliteTables:
                 raise self._failed
             if self._open:
                 raise RuntimeError("a transaction is open already")
-            if durable is not self._durable:  # cannot be changed inside a transaction
+            if durable is not self._durable:  # not possible inside a transaction
                 self._execute("PRAGMA synchronous=FULL" if durable else "PRAGMA synchronous=NORMAL")
                 self._durable = durable
             self._execute("BEGIN IMMEDIATE")
@@ -471,11 +472,11 @@ class SqliteTables:
             self._end()
 
     def _lengthen_log(self) -> None:
-        """A log that grows has to sync its length with every commit; one that is long already has not.
+        """Lengthen the log with zeros: a growing log must sync its length with every commit, a long one need not.
 
-        Inside a transaction, so nobody else writes to it. The zeros after its end mean nothing to SQLite. Is there
-        no room for them, the log goes on growing; but a sync that fails is the end, as every such one: it may have
-        lost commits that were only written so far, and no later sync would notice.
+        It runs inside a transaction, so no other process writes to the log; SQLite ignores zeros after its end. Without
+        room on the disk the log goes on growing. A failed sync is fatal, as everywhere: it may have lost commits that
+        were only written, and no later sync would report it.
         """
         fd = REAL.open_write(self._log)
         try:
@@ -512,7 +513,7 @@ class SqliteTables:
         return self._others
 
     def _commits(self) -> int:
-        """How many full commits the file counts: known from our last one, unless somebody else wrote since."""
+        """Return the count of full commits in the file; cached unless another connection wrote since."""
         if self._counted[0] == self.foreign():
             return self._counted[1]
         return int(self._guarded("commits"))
@@ -522,7 +523,7 @@ class SqliteTables:
             if self._failed:
                 return
             try:
-                if self._wrote:  # SQLite would do it on closing anyway, and not say a word if it failed
+                if self._wrote:  # SQLite does it on closing too, but reports no failure
                     self._wrote = False
                     self._execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             except apsw.Error as problem:
@@ -553,7 +554,8 @@ class SqliteTables:
         return self._failed
 
     def _give_up(self, problem: apsw.Error) -> StorageFailed:
-        """After a failed write or sync nothing is known: stop, and let the next opening re-read the disk."""
+        """Return the error after a failed write or sync. The state of the disk is unknown, so this connection closes,
+        and the next opening reads the disk again."""
         self._abandon()
         if isinstance(problem, apsw.FullError) or _is_full(self._folder):
             return StorageFailed("cannot write the state: the disk is full", hint="free some space, then `kfm resume`")
@@ -569,7 +571,7 @@ class SqliteTables:
 
 
 class _Reading:
-    """Every look at the file takes and frees locks of the system: here once for all."""
+    """A read transaction: each single read takes and releases system locks; here they are taken once."""
 
     __slots__ = ("_begun", "_tables")
 
@@ -585,12 +587,12 @@ class _Reading:
 
 
 _COMMITS = crc32(b"guard/commits")
-# Our statements are always the same and right: where SQLite finds one wrong, or a row impossible, the file is.
+# Our statements are fixed and correct, so an SQL error or an impossible row means that the file is damaged.
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.TooBigError, apsw.MismatchError, apsw.FormatError)
 
 
 def _is_full(folder: str) -> bool:
-    """SQLite says "I/O error" where its shared memory finds no room: then this is the better answer."""
+    """Return whether the disk is full. SQLite reports "I/O error" if its shared memory finds no room."""
     try:
         place = os.statvfs(folder or ".")
     except OSError:

@@ -1,8 +1,8 @@
-"""The state, at the height of intent and by noun: refs, journal, ledger, lineage, inbox, outbox, leases, runs, and
-what is protected, over any Tables.
+"""The state as repositories over any Tables: refs, journal, ledger, lineage, inbox, outbox, leases, runs, ticks, change
+requests and protected data.
 
-Every rule that must hold in the same transaction as its effect is in these nouns, once: fencing, freezing,
-compare-and-swap of refs, write-once receipts, the chain of the ledger. A backend only keeps bytes.
+Every rule that must hold in the same transaction as its effect is implemented here once: fencing, freezing,
+compare-and-swap of refs, write-once receipts, the chain of the ledger. A backend only stores bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kfm.store.ref_history import Refs, RefsTx
 from kfm.store.runs import Runs, RunsTx
 from kfm.store.ticks import Ticks, TicksTx
 
-# How often leases and refs were written through these tables, by whichever StoredState stands on them.
+# How often leases and refs were written through these tables, by any StoredState over them.
 _writes: WeakKeyDictionary[Tables, dict[str, int]] = WeakKeyDictionary()
 
 
@@ -39,12 +39,12 @@ class StoredState:
     def __init__(self, tables: Tables, now_ms: Callable[[], int]) -> None:
         self.tables = tables
         self.now_ms = now_ms
-        self._fenced: tuple[Lease, int, int] | None = None  # the last lease found to be ours, and when
-        self._open: tuple[Sequence[str], int, int] | None = None  # the last switches found open, and when
+        self._fenced: tuple[Lease, int, int] | None = None  # the last lease that was valid, and when
+        self._open: tuple[Sequence[str], int, int] | None = None  # the last freeze flags that were open, and when
         self._writes = _writes.setdefault(tables, {"leases": 0, "refs": 0})
-        self.archive: Callable[[str], Iterable[tuple[str, bytes]]] | None = None  # journals that were compacted
-        self.notary: Notary | None = None  # who signs the head of the ledger, if anybody does
-        self._counters: dict[str, int] | None = None  # of the open transaction, once one was asked for
+        self.archive: Callable[[str], Iterable[tuple[str, bytes]]] | None = None  # reads compacted journals
+        self.notary: Notary | None = None  # signs the head of the ledger, if set
+        self._counters: dict[str, int] | None = None  # of the open transaction, once it used a counter
         self.refs = Refs(self)
         self.journal = Journal(self)
         self.ledger = Ledger(self)
@@ -56,7 +56,7 @@ class StoredState:
         self.runs = Runs(self)
         self.protected = Protected(self)
         self.ticks = Ticks(self)
-        self.tx = StoredTx(self)  # for whoever is in a transaction: there is one at a time
+        self.tx = StoredTx(self)  # the writes of the open transaction; there is one at a time
 
     # -- one transaction
 
@@ -66,9 +66,9 @@ class StoredState:
         return Transaction(self, lease, durable, switches)
 
     def check(self, lease: Lease | None, switches: Sequence[str]) -> None:
-        """Inside a transaction: is the lease still ours, and is nothing frozen?
+        """Inside a transaction: raise Fenced if the lease was taken over, Frozen if a freeze flag is set.
 
-        Asked again only if another process wrote since, or we wrote to leases or refs ourselves.
+        It checks again only if another process wrote since, or this one wrote leases or refs.
         """
         foreign = self.tables.foreign()
         if lease is not None and (fenced := (lease, foreign, self._writes["leases"])) != self._fenced:
@@ -79,17 +79,17 @@ class StoredState:
             self._open = open_
 
     def recheck(self, *tables: Literal["leases", "refs"]) -> None:
-        """These are being written: what anyone checked in them before no longer counts."""
+        """Invalidate earlier checks, because these tables are being written."""
         for table in tables:
             self._writes[table] += 1
 
     def _check_open(self, switches: Sequence[str]) -> None:
         for switch in switches:
             value = self.refs.at(switch)
-            if refs.is_frozen(value):  # whatever is not plainly open is frozen
+            if refs.is_frozen(value):  # any value but `open` means frozen
                 if switch.startswith(refs.RUN_SWITCH):
                     said = next(iter(self.refs.history(switch, reverse=True, limit=1)), None)
-                    raise Cancelled(f"the run was cancelled by {said.actor if said else 'somebody'}")
+                    raise Cancelled(f"the run was cancelled by {said.actor if said else 'an operator'}")
                 name = switch.removeprefix(refs.SWITCH).removeprefix("dataset/")
                 thaw = "kfm thaw" if switch == refs.switch("global") else f"kfm thaw {name}"
                 raise Frozen(f"{name} is frozen", hint=f"see `kfm refs history {switch}`; `{thaw}` opens it")
@@ -101,7 +101,7 @@ class StoredState:
         return self.tables.reading()
 
     def sync(self) -> None:
-        """Make every commit so far durable."""
+        """Make all commits so far durable."""
         with self.transaction() as tx:
             tx.touch()
 
@@ -111,7 +111,7 @@ class StoredState:
         self._counters = None
 
     def last(self, counter: str) -> int:
-        """In a transaction: the number that was given last."""
+        """Inside a transaction: return the last number that was given."""
         if self._counters is None:
             self._counters = self.counters()
         return self._counters.get(counter, 0)
@@ -146,7 +146,7 @@ class StoredState:
 
 
 class Transaction:
-    """Begins, checks the guards, and ends as one: all of the writes, or none."""
+    """Begins, checks the guards, and ends: all writes or none."""
 
     __slots__ = ("_durable", "_lease", "_state", "_switches")
 
@@ -186,7 +186,7 @@ class Transaction:
 
 
 class StoredTx:
-    """The writes of one transaction, by noun."""
+    """The writes of one transaction, by repository."""
 
     __slots__ = (
         "_state", "_tables", "inbox", "journal", "leases", "ledger", "lineage", "orders", "outbox", "protected", "refs",
@@ -215,7 +215,7 @@ class StoredTx:
         self._tables.put("meta", "synced", b"")
 
     def objects(self, rows: Iterable[tuple[str, bytes]]) -> None:
-        rows = sorted(rows)  # in the order of the table: neighbours share pages
+        rows = sorted(rows)  # in table order, because neighbours share pages
         if len(rows) == 1:
             self._tables.put("objects", *rows[0])
         else:

@@ -1,7 +1,7 @@
-"""Every table of the state, a row each: the one list of which all others are made.
+"""The list of all tables of the state; all other lists are generated from it.
 
-Made of it are the reference of the state, what both languages read whenever they open a large database, and what
-the tests compare. Which tables there are is said by the SQL beside it; a test holds the two together.
+These are the reference page of the state, the tables that both languages check on opening a large database, and the
+lists that the tests compare. The SQL next to it creates the tables; a test compares the two.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from kfm.model.records import (
     Trigger,
 )
 from kfm.model.schedules import Tick
-from kfm.store.codec import Place
+from kfm.store.codec import ArchivePlace
 
 WHOLE = "*"
 
 
 class StateTable(NamedTuple):
-    """What is known of a table. `row` is the record in it, or in words what else is.
+    """One table. `row` is the record in it, or a description of its value.
 
-    `differs`: fields (or all of the row, `WHOLE`) that are not the same after a kill and a recovery as if nothing
-    had happened, each with the reason. Everything else is compared.
+    `differs`: the fields (or the whole row, `WHOLE`) that may differ after a kill and a recovery, each with the reason.
+    Everything else is compared.
     """
 
     name: str
@@ -73,7 +73,7 @@ CATALOGUE = (
         differs={WHOLE: "a kill moves the cuts between them; compared is what they say together"},
     ),
     StateTable(
-        "archived", "where the journal of a compacted run is", "the run's id", Place, node=False,
+        "archived", "where the journal of a compacted run is", "the run's id", ArchivePlace, node=False,
         differs=dict.fromkeys(("object", "offset", "length"), "it follows from how the journal was cut"),
     ),
     StateTable("plans", "the plans, in pieces", "the plan's digest and a number", "lines of JSON, a step each"),

@@ -1,34 +1,34 @@
-"""Ticks: the instants of schedules that were claimed."""
+"""Ticks: the claimed instants of schedules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from kfm.model.schedules import Tick
-from kfm.store.codec import Noun, exact
+from kfm.store.codec import Repository, exact
 
 
-class Ticks(Noun):
-    """Reading."""
+class Ticks(Repository):
+    """Reads."""
 
     def last(self, schedule_id: str) -> Tick | None:
         return next(self.of(schedule_id, limit=1), None)
 
     def of(self, schedule_id: str, *, limit: int = -1) -> Iterator[Tick]:
-        """Newest first."""
+        """Yield the ticks of a schedule, newest first."""
         return self._many("ticks", Tick, f"{schedule_id}/", reverse=True, limit=limit)
 
     def newest(self) -> Tick | None:
-        """Claimed last, of all there are."""
+        """Return the tick that was claimed last, over all schedules."""
         at = self._state.meta("ticked")
         return self._one("ticks", at, Tick) if at else None
 
 
 class TicksTx(Ticks):
-    """Writing, in an open transaction."""
+    """Writes, inside an open transaction."""
 
     def keep(self, tick: Tick, *, forget_before_ms: int) -> None:
-        """Claimed, and as many old ones forgotten as keep the table from growing; the newest never is."""
+        """Store a claimed tick and remove old ones, so that the table does not grow; the newest always stays."""
         key = _key(tick)
         self._tables.put("ticks", key, exact(tick))
         self._tables.put("meta", "ticked", key.encode())

@@ -17,7 +17,7 @@ from kfm.model.ports import Lock, Log, Objects, Publisher, State, Tables
 from kfm.telemetry.log import EventLog, Sink, human, jsonl, tracebacks
 
 if TYPE_CHECKING:
-    from kfm.store.filesystem_check import Verdict
+    from kfm.store.filesystem_check import CheckResult
     from kfm.store.state import StoredState
 
 Mode = Literal["write", "read", "dry"]
@@ -136,7 +136,7 @@ def folders(resolved: Resolved) -> Iterator[tuple[str, str]]:
     yield "objects", resolved.location(resolved.config.objects)[1]
 
 
-def place_verdicts(resolved: Resolved) -> list[Verdict]:
+def place_verdicts(resolved: Resolved) -> list[CheckResult]:
     """Return what the mount table says about the folders of the state and of the objects."""
     from kfm.store.filesystem_check import examine
 

@@ -22,12 +22,12 @@ from kfm.model import refs
 from kfm.model.records import Decision, RefMove
 from kfm.model.updater import check_version
 from kfm.model.zone_requests import Asking
-from kfm.store.filesystem_check import Verdict, durability, try_out
+from kfm.store.filesystem_check import CheckResult, durability, try_out
 from kfm.store.index_check import differences
 from kfm.validation.source_check import contract_problems
 
 
-def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
+def diagnose(resolved: Resolved, *, deep: bool = False) -> list[CheckResult]:
     """`kfm doctor`: contracts, updaters, the places, the settings in force, and with `deep` every stored byte."""
     found = contract_verdicts(resolved) + updater_verdicts(resolved) + place_verdicts(resolved)
     for what, folder in folders(resolved):
@@ -41,10 +41,10 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
         if settings is not None:
             found += durability(settings())
         waiting = sum(1 for _ in session.state.runs.unfinished())
-        found.append(Verdict(check="runs.unfinished", ok=True, found=str(waiting)))
+        found.append(CheckResult(check="runs.unfinished", ok=True, found=str(waiting)))
         owed = sorted(session.state.outbox.due("publish"))
         why = "`kfm resume` delivers what was committed and not yet told to the outside" if owed else ""
-        found.append(Verdict(check="publish.waiting", ok=True, found=", ".join(owed) or "0", why=why))
+        found.append(CheckResult(check="publish.waiting", ok=True, found=", ".join(owed) or "0", why=why))
         unfit = label_verdicts(session)
         found += unfit
         found += published_verdicts(session, unfit=bool(unfit))
@@ -58,7 +58,7 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[Verdict]:
     return found
 
 
-def at_a_glance(session: Session) -> list[Verdict]:
+def at_a_glance(session: Session) -> list[CheckResult]:
     """What of all this can be told at once, by whoever only looks: nothing is tried, no author's code is loaded."""
     resolved = session.resolved
     accepted = resolved.config.accept_weak_storage
@@ -74,36 +74,36 @@ def at_a_glance(session: Session) -> list[Verdict]:
     )
 
 
-def contract_verdicts(resolved: Resolved) -> list[Verdict]:
+def contract_verdicts(resolved: Resolved) -> list[CheckResult]:
     """Data contracts that are impossible, unsafe or without effect, before a source is fetched for them."""
     return [
-        Verdict(check=f"{name}.{source_name}.contract", ok=False, found=problem, why="mend it in kfm.yml")
+        CheckResult(check=f"{name}.{source_name}.contract", ok=False, found=problem, why="mend it in kfm.yml")
         for name, dataset in sorted(resolved.config.datasets.items())
         for source_name, source in sorted(dataset.sources.items())
         for problem in contract_problems(source.data_contract())
     ]
 
 
-def updater_verdicts(resolved: Resolved) -> list[Verdict]:
+def updater_verdicts(resolved: Resolved) -> list[CheckResult]:
     """Updaters that no run could load, or of no semantic version. They are made as for `kfm plan`, asked nothing."""
     found = []
     for name, dataset in sorted(resolved.config.datasets.items()):
         try:
             check_version(load(resolved, name, dataset))
         except KfmError as problem:
-            found.append(Verdict(check=f"{name}.updater", ok=False, found=problem.message, why=problem.hint))
+            found.append(CheckResult(check=f"{name}.updater", ok=False, found=problem.message, why=problem.hint))
     return found
 
 
-def catalog_verdicts(resolved: Resolved) -> list[Verdict]:
+def catalog_verdicts(resolved: Resolved) -> list[CheckResult]:
     """Where a catalog is declared, nothing is published unless it can be held against its schemas."""
     if not resolved.config.catalog or is_installed():
         return []
     found = "jsonschema-rs is not installed: nothing can be promoted"
-    return [Verdict(check="catalog.schemas", ok=False, found=found, why=LACKING)]
+    return [CheckResult(check="catalog.schemas", ok=False, found=found, why=LACKING)]
 
 
-def sink_verdicts(session: Session) -> list[Verdict]:
+def sink_verdicts(session: Session) -> list[CheckResult]:
     """Who follows the ledger and does not go on, or has refused something for good."""
     found = []
     for each in how_far(session):
@@ -114,11 +114,11 @@ def sink_verdicts(session: Session) -> list[Verdict]:
             told.append(f"{len(each.dead)} refused for good")
         if told:
             why = f"`kfm sinks` says more, `kfm sinks retry {each.name}` tries again"
-            found.append(Verdict(check=f"sink.{each.name}", ok=False, found="; ".join(told), why=why))
+            found.append(CheckResult(check=f"sink.{each.name}", ok=False, found="; ".join(told), why=why))
     return found
 
 
-def code_verdicts(session: Session) -> list[Verdict]:
+def code_verdicts(session: Session) -> list[CheckResult]:
     """Is the code, or the declaration, what made the version there is now? No failure: it may give the same."""
     found = []
     for name in dataset_names(session):
@@ -131,7 +131,7 @@ def code_verdicts(session: Session) -> list[Verdict]:
         changed = code_changed(session.state, updater, name)
         since = f"changed since version {updater.version} made what is there"
         found.append(
-            Verdict(
+            CheckResult(
                 check=f"{name}.code",
                 ok=True,
                 found=since if changed else "as it was when it made what is there",
@@ -141,17 +141,17 @@ def code_verdicts(session: Session) -> list[Verdict]:
     return found
 
 
-def label_verdicts(session: Session) -> list[Verdict]:
+def label_verdicts(session: Session) -> list[CheckResult]:
     """Masks without a label, labels on nothing, labels that cannot be read: nothing is run or published meanwhile."""
     from kfm.app.core.label_match import problems
 
     return [
-        Verdict(check="labels.match", ok=False, found=problem.message, why=problem.hint)
+        CheckResult(check="labels.match", ok=False, found=problem.message, why=problem.hint)
         for problem in problems(session)
     ]
 
 
-def published_verdicts(session: Session, *, unfit: bool = False) -> list[Verdict]:
+def published_verdicts(session: Session, *, unfit: bool = False) -> list[CheckResult]:
     """Would what is published pass the gate today? A dataset may have been restricted since."""
     found = []
     asking = Asking(who=default_actor(), what="look", when_ms=session.clock.now_ms(), why="doctor")
@@ -165,10 +165,10 @@ def published_verdicts(session: Session, *, unfit: bool = False) -> list[Verdict
             if not unfit:
                 raise
             told = f"withdraw it: `kfm rollback {name} --to nothing --reason …`, or mend that"
-            found.append(Verdict(check=ref.replace("/", "."), ok=False, found=problem.message, why=told))
+            found.append(CheckResult(check=ref.replace("/", "."), ok=False, found=problem.message, why=told))
             continue
         found.append(
-            Verdict(
+            CheckResult(
                 check=ref.replace("/", "."),
                 ok=decision.allow is True,
                 found="may be public" if decision.allow is True else "; ".join(decision.reasons),
@@ -178,7 +178,7 @@ def published_verdicts(session: Session, *, unfit: bool = False) -> list[Verdict
     return found
 
 
-def public_verdicts(session: Session) -> list[Verdict]:
+def public_verdicts(session: Session) -> list[CheckResult]:
     """Is what lies outside what the refs say, to the byte?"""
     found = []
     for name in published_datasets(session):
@@ -186,7 +186,7 @@ def public_verdicts(session: Session) -> list[Verdict]:
         kinds = Counter(difference.kind for difference in wrong)
         told = [f"{count} {kind}" for kind, count in sorted(kinds.items())] + [p.message for _, p in problems]
         found.append(
-            Verdict(
+            CheckResult(
                 check=f"public.{name}",
                 ok=not told,
                 found=", ".join(told) or "as the refs say",
@@ -204,7 +204,7 @@ def _remedy(name: str, decision: Decision) -> str:
     return f"withdraw it: `kfm rollback {name} --to nothing --reason …`"
 
 
-def verify_everything(session: Session) -> list[Verdict]:
+def verify_everything(session: Session) -> list[CheckResult]:
     """Every row, every map, every link of the ledger, every object a version names: read and checked."""
     check_rows = getattr(session.tables, "verify", None)
     rows = check_rows() if check_rows is not None else 0
@@ -213,15 +213,15 @@ def verify_everything(session: Session) -> list[Verdict]:
     check_objects = getattr(session.objects, "verify", None)
     stored = check_objects() if check_objects is not None else report.objects
     return [
-        Verdict(check="state.rows", ok=True, found=f"{rows} rows intact"),
-        Verdict(
+        CheckResult(check="state.rows", ok=True, found=f"{rows} rows intact"),
+        CheckResult(
             check="state.maps",
             ok=not wrong,
             found="; ".join(wrong) or "as the records say",
             why="restore the state from a copy" if wrong else "",
         ),
-        Verdict(check="ledger.chain", ok=True, found=f"{report.entries} entries intact"),
-        Verdict(
+        CheckResult(check="ledger.chain", ok=True, found=f"{report.entries} entries intact"),
+        CheckResult(
             check="objects.bytes",
             ok=True,
             found=f"{stored} objects intact"

@@ -22,7 +22,7 @@ from kfm.model import refs
 from kfm.model.labels import PUBLISHABLE, Level
 from kfm.model.records import DatasetVersion, LedgerEntry, Record
 from kfm.model.reports.freshness_record import Verdict as Fresh
-from kfm.store.filesystem_check import Verdict
+from kfm.store.filesystem_check import CheckResult
 
 if TYPE_CHECKING:
     from kfm.app.core.session import Session
@@ -81,7 +81,7 @@ class Status(Record, frozen=True):
     is_frozen: bool  # everything is
     next: list[NextStep]  # the most urgent first
     ok: bool  # whether every check is well
-    checks: list[Verdict]
+    checks: list[CheckResult]
 
 
 def status(session: Session, datasets: Sequence[str] = ()) -> Status:
@@ -175,7 +175,7 @@ def _by_name(refs: Iterator[tuple[str, str]]) -> dict[str, str]:
     return {ref.rpartition("/")[2]: at for ref, at in refs if at}
 
 
-def _urgent(found: list[DatasetStatus], checks: list[Verdict]) -> Iterator[NextStep]:
+def _urgent(found: list[DatasetStatus], checks: list[CheckResult]) -> Iterator[NextStep]:
     """What is wrong, before what is only not done yet."""
     if any(not check.ok for check in checks):
         yield NextStep(command="kfm doctor", why="a check says that something is wrong")

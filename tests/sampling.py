@@ -45,7 +45,7 @@ def stride(number: int) -> int:
 def try_one_of_two(items: list[pytest.Item]) -> None:
     """Of two tests that differ only in the kind of state, or only in the runner, one is marked long: always the same
     one."""
-    if os.environ.get("KFM_TEST_BOTH"):
+    if os.environ.get("TESTED_BOTH"):
         return
     _leave_one("sqlite", "jsonl", items)
     _leave_one("python", "node", items)

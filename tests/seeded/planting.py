@@ -131,7 +131,7 @@ def try_out(bug: Bug, scratch: Path) -> str:
         return str(problem)
     file.write_text(text, encoding="utf-8")
     command = [str(python), "-m", "pytest", "-x", "-m", "not long", "-p", "no:cacheprovider", *bug.tests.split()]
-    environment = {**os.environ, "TESTED_HISTORIES": "100", "KFM_TEST_BOTH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "TESTED_HISTORIES": "100", "TESTED_BOTH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     environment.pop("PYTHONPATH", None)
     done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
     if done.returncode == 1:

@@ -30,13 +30,6 @@ MOST_LISTED = 16 << 20  # bytes of a listing that is read while inputs are looke
 
 def acquire(context: RunContext) -> Acquired:
     context.stage = "ADMIT"
-    if context.ports.fits is not None:
-        context.ports.fits(context.updater, context.trigger)
-    if not context.updater.moves_only and context.ports.metadata.get("sensitivity") == "closed":
-        raise Denied(
-            f"dataset {context.dataset} is closed, and what is closed is not used at all",
-            hint="ask who closed it; what was published of it goes with `kfm rollback DATASET --to nothing`",
-        )
     unfinished = context.unfinished
     if unfinished is not None and (unfinished.plan_hash or context.updater.moves_only):
         context.reached.acquired = acquired = Acquired(unfinished.inputs)

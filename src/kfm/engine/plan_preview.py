@@ -8,6 +8,7 @@ from kfm.engine.acquire import acquire
 from kfm.engine.admit import keys_of
 from kfm.engine.code_changes import code_changed, code_warnings
 from kfm.engine.plan import make
+from kfm.engine.preflight import preflight
 from kfm.engine.quarantine import quarantine
 from kfm.engine.run_context import Ports, RunContext
 from kfm.errors import PlanImpure
@@ -40,6 +41,7 @@ class PlanPreview(msgspec.Struct, frozen=True):
 def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPreview:
     """Needs ports that write nothing lasting: sources are fetched into the store to be read."""
     context = RunContext(trigger, updater, ports, ports.clock.now_ms())
+    preflight(context)
     acquired = acquire(context)
     keys = keys_of(context, acquired.inputs)
     inputs = quarantine(context, acquired).inputs
@@ -72,7 +74,9 @@ def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPrevie
 def inputs_now(trigger: Trigger, updater: Updater, ports: Ports) -> list[SourceRef]:
     """What a run would read now, by content: every byte is fetched, and no validator believed."""
     asked = msgspec.structs.replace(trigger, force=True)
-    return acquire(RunContext(asked, updater, ports, ports.clock.now_ms())).inputs
+    context = RunContext(asked, updater, ports, ports.clock.now_ms())
+    preflight(context)
+    return acquire(context).inputs
 
 
 def plan_hash(trigger: Trigger, updater: Updater, ports: Ports, inputs: list[SourceRef]) -> str:

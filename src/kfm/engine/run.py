@@ -7,6 +7,7 @@ from itertools import count
 from kfm.engine import heartbeat
 from kfm.engine.acquire import acquire
 from kfm.engine.admit import admit, leave, stays_open
+from kfm.engine.preflight import preflight
 from kfm.engine.receipt_stage import fail, record, skip
 from kfm.engine.run_context import Ports, RunContext
 from kfm.engine.stage_results import Duplicate, Stopped
@@ -27,6 +28,7 @@ def run(trigger: Trigger, updater: Updater, ports: Ports, unfinished: Run | None
     """
     context = RunContext(trigger, updater, ports, ports.clock.now_ms(), unfinished)
     try:
+        preflight(context)
         acquired = acquire(context)
         admitted = admit(context, acquired)
         if isinstance(admitted, Duplicate) and updater.declared:

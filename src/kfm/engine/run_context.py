@@ -62,6 +62,9 @@ def _one_person(_updater: Updater, _trigger: Trigger, _moves: list[RefMove]) -> 
 class Attest(Protocol):
     """Signs what a committed run says about its version, in the transaction of the commit."""
 
+    def check(self) -> None:
+        """Raise if the key to sign with is not there."""
+
     def __call__(
         self, receipt: Receipt, inputs: Sequence[SourceRef], policies: Mapping[str, MaskingPolicy], tx: Tx
     ) -> object: ...
@@ -98,6 +101,7 @@ class Ports(Struct):
     epoch_now: Callable[[], int] | None = None  # and as they are when it commits
     progress: Callable[[str, int, int], None] = _silent
     fits: Callable[[Updater, Trigger], None] | None = None  # raises where masks and labels do not fit together
+    check_policies: Callable[[], None] | None = None  # raises if policies of the installation cannot be read
     authority: Authority = _one_person
     signed_since: Callable[[str, str, str], bool] = _nobody  # for a version of a dataset, after a time, by all who must
     protection: Protection | None = None  # None: nothing here is protected

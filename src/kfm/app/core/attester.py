@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kfm.app.core.trust import Trust
-from kfm.errors import Refused
+from kfm.errors import BadInput, Refused
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.names import is_digest
@@ -28,6 +28,16 @@ class Attester:
     def __init__(self, trust: Trust, builder: str) -> None:
         self._trust = trust
         self._builder = builder
+
+    def check(self) -> None:
+        """BadInput if the key cannot be read. Whether the key list allows it is asked in the commit: a run that has
+        nothing to do loads no cryptography."""
+        try:
+            self._trust.check_readable("attest")
+        except BadInput as problem:
+            raise BadInput(
+                f"the key that attest.sign_with names cannot be used: {problem.message}", hint=problem.hint
+            ) from None
 
     def __call__(
         self, receipt: Receipt, inputs: Sequence[SourceRef], policies: Mapping[str, MaskingPolicy], tx: Tx

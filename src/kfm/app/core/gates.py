@@ -69,6 +69,10 @@ class Gates:
             return self.decider().policy_digest, self.epoch()
         return policies_of(self._resolved).digest, self.epoch()
 
+    def check_policies(self) -> None:
+        """BadInput if a policy of the installation cannot be read."""
+        policies_of(self._resolved)
+
     def decider(self) -> Decider:
         if self._decider is None:
             if self._session is not None and self._session.state.refs.at(refs.POLICY):

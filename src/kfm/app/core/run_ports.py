@@ -37,6 +37,7 @@ def run_ports(session: Session, dataset: str) -> Ports:
         epoch=epoch,
         epoch_now=partial(_epoch, gates),
         fits=_label_check(session, unready),
+        check_policies=gates.check_policies if session.config.policy.folder else None,
         authority=partial(_warrant, session),
         signed_since=partial(_signed_since, session),
         attest=_attester(session),

@@ -76,6 +76,11 @@ class Trust:
             )
         return signer
 
+    def check_readable(self, purpose: Purpose) -> None:
+        """BadInput if the settings name a key that is not there."""
+        if reference := self.reference(purpose):
+            self._resolved.secret(reference, os.environ)
+
     def reference(self, purpose: Purpose) -> str:
         config = self._resolved.config
         return config.ledger.sign_with if purpose == "checkpoint" else config.attest.sign_with

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from kfm import DISTRIBUTION
+from kfm.app.runs import execution
 from kfm.cli.parser import Usage
 from kfm.cli.render import Screen
 from kfm.errors import BadInput, Refused
@@ -100,7 +101,6 @@ def teller(
 ) -> Callable[[Iterator[Receipt]], int]:
     """Takes receipts as they come: durable and published first, then said, a line each. Answers how many there were.
     `kept` collects them, where they end."""
-    from kfm.app.runs import execution
 
     def told(receipts: Iterator[Receipt]) -> int:
         count, found, since = 0, [], session.clock.monotonic()

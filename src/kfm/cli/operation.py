@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.app.core.keyring import in_force, signer_at
+from kfm.app.runs.execution import moving, work
 from kfm.cli.render import Screen
 from kfm.cli.run_report import show_runs, tell_moves
 from kfm.cli.session import Tally, known_dataset, opened, person, settings
@@ -39,8 +41,6 @@ def operate(
     quiet: bool = False,
 ) -> int:
     """Request an operation, and report what moved unless `quiet`. Returns the exit code."""
-    from kfm.app.runs.execution import moving, work
-
     who = person(options)
     signer = signer_of(options, who["reason"])
     dry = getattr(options, "dry_run", False)
@@ -64,17 +64,13 @@ def signer_of(options: argparse.Namespace, reason: str) -> Signer | None:
         raise BadInput("one signs with one key", hint="others sign with `kfm review approve`")
     if not reason.strip():
         raise BadInput("what is signed has a reason", hint="give it with --reason")
-    from kfm.app.core.keyring import signer_at
-
     return signer_at(options.key[0])
 
 
 def deploy(
     options: argparse.Namespace, screen: Screen, resolved: Resolved, operation: str, dataset: str, ref: str
 ) -> int:
-    from kfm.app.core.keyring import in_force
     from kfm.app.core.signed_policies import current
-    from kfm.app.runs.execution import moving, work
 
     who = person(options)
     signer = signer_of(options, who["reason"])

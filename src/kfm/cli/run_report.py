@@ -85,7 +85,6 @@ def _held_of(receipt: Receipt) -> str:
 def show_findings(session: Session, screen: Screen, receipts: list[Receipt]) -> None:
     """What a dry run would hold back. `kfm quarantine` cannot tell: it shows what is held, not what would be."""
     from kfm.app.runs.queries import held_sources
-    from kfm.cli.run_report import FINDINGS, finding_rows
 
     sources: list[dict[str, Any]] = []
     for receipt in receipts:
@@ -140,8 +139,6 @@ def tell_promoted(session: Session, screen: Screen, outcome: Outcome) -> None:
     """Of what was published by itself where it is, and of what was not why."""
     for receipt in outcome.receipts if session.mode != "dry" and not screen.json else ():
         if receipt.job_type == "operation.promote":
-            from kfm.cli.run_report import tell_moves
-
             tell_moves(session, screen, receipt)
     for dataset, text in outcome.notes:
         screen.say(f"{dataset}: {text}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from kfm.app.runs.due_schedules import schedules_of
+from kfm.app.runs.run_exports import write_file
 from kfm.errors import BadInput
 from kfm.model.secret import SHORTEST
 from kfm.projections import github_workflow, runner_files
@@ -99,8 +100,6 @@ def notes(resolved: Resolved, kind: Kind) -> Iterator[str]:
 
 def write(resolved: Resolved, kind: Kind) -> list[File]:
     """Put them in their places, where they are not there as they should be."""
-    from kfm.app.runs.run_exports import write_file
-
     found = []
     for file, text in texts(resolved, kind).items():
         path = os.path.join(resolved.root, file)

@@ -14,6 +14,9 @@ from kfm.clock import Clock, from_environment
 from kfm.config import Resolved
 from kfm.model import refs
 from kfm.model.ports import Lock, Log, Objects, Publisher, State, Tables
+from kfm.sinks.noop import NoopPublisher
+from kfm.store.memory import MemoryTables
+from kfm.store.objects import DryObjects, FileObjects
 from kfm.telemetry.log import EventLog, Sink, human, jsonl, tracebacks
 
 if TYPE_CHECKING:
@@ -27,8 +30,6 @@ def open_tables(resolved: Resolved, mode: Mode) -> Tables:
     """Return the state's tables; for `read` and `dry` a view that cannot write."""
     scheme, path = resolved.location(resolved.config.state)
     if scheme == "memory":
-        from kfm.store.memory import MemoryTables
-
         return MemoryTables()
     if scheme != "jsonl" and mode == "write":
         from kfm.store.sqlite import SqliteTables
@@ -38,7 +39,6 @@ def open_tables(resolved: Resolved, mode: Mode) -> Tables:
 
     if scheme == "jsonl":
         from kfm.store.jsonl import JsonlTables
-        from kfm.store.memory import MemoryTables
 
         if mode == "write":
             return JsonlTables(path)
@@ -50,8 +50,6 @@ def open_tables(resolved: Resolved, mode: Mode) -> Tables:
 
 def open_objects(resolved: Resolved, state: StoredState, mode: Mode) -> Objects:
     """Return the object store; for `read` and `dry` a view that keeps what is put into memory."""
-    from kfm.store.objects import DryObjects, FileObjects
-
     real = FileObjects(resolved.location(resolved.config.objects)[1], state)
     return real if mode == "write" else DryObjects(real)
 
@@ -60,8 +58,6 @@ def open_publisher(resolved: Resolved, state: State, mode: Mode) -> Publisher:
     """Return the publisher that the configuration names; for `read` and `dry` one that only records its effects."""
     if mode == "write":
         return open_public(resolved, state)
-    from kfm.sinks.noop import NoopPublisher
-
     return NoopPublisher(dry_run=True)
 
 
@@ -69,8 +65,6 @@ def open_public(resolved: Resolved, state: State) -> Publisher:
     """Return the publisher that the configuration names."""
     scheme, path = resolved.location(resolved.config.publish)
     if scheme == "noop":
-        from kfm.sinks.noop import NoopPublisher
-
         return NoopPublisher(dry_run=False)
     from kfm.sinks.folder_publisher import FilesPublisher
     from kfm.store.locks import FileLock

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from kfm.errors import BadInput, KfmError
 from kfm.parsing.strict_json import decode
+from kfm.validation.findings import Unreadable
+from kfm.validation.json_records import ListInJson, lines
+from kfm.validation.text_rows import allow_long_fields
 
 if TYPE_CHECKING:
     from kfm.model.ports import Objects
@@ -62,8 +65,6 @@ def rows_of(objects: Objects, entry: ManifestEntry) -> Rows:
 def _csv(file: BinaryIO) -> Iterator[Row]:
     import csv
 
-    from kfm.validation.text_rows import allow_long_fields
-
     allow_long_fields()
     try:
         with io.TextIOWrapper(file, "utf-8", errors="backslashreplace", newline="") as text:
@@ -79,9 +80,6 @@ def _csv(file: BinaryIO) -> Iterator[Row]:
 
 
 def _ndjson(file: BinaryIO) -> Iterator[Row]:
-    from kfm.validation.findings import Unreadable
-    from kfm.validation.json_records import lines
-
     try:
         for line in lines(file):
             yield _record(line)
@@ -91,9 +89,6 @@ def _ndjson(file: BinaryIO) -> Iterator[Row]:
 
 def _geojson(file: BinaryIO) -> Iterator[Row]:
     """The properties by their names, and the geometry beside them."""
-    from kfm.validation.findings import Unreadable
-    from kfm.validation.json_records import ListInJson
-
     found = ListInJson(file, "features", alone=True)
     try:
         for record in found.records():

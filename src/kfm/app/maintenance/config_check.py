@@ -10,11 +10,20 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from kfm.config import config_loader
+from kfm.app.core.gates import policies_of
+from kfm.app.core.protection_files import is_configured
+from kfm.app.core.session import open_session
+from kfm.app.runs.due_schedules import mistakes_in
+from kfm.config import backfill_files, config_loader, schedule_files
 from kfm.config.config_loader import Resolved
 from kfm.config.config_mistakes import mistakes_of
 from kfm.errors import BadInput, KfmError
+from kfm.model.labels import read_labels
+from kfm.model.masks import read_policy
+from kfm.parsing import document_recovery, documents
 from kfm.parsing.documents import Document, Path, dotted
+from kfm.updaters.updater_search import search
+from kfm.validation.source_check import contract_problems
 
 ENVIRONMENT = "environment"  # the file of a mistake in a variable
 _PLACE = re.compile(r"(?P<file>[^\n]+?):(?P<line>[0-9]+)(?::(?P<column>[0-9]+))?: ")
@@ -111,9 +120,6 @@ def _of_files(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
 
 
 def _of_schedules(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
-    from kfm.app.runs.due_schedules import mistakes_in
-    from kfm.config import schedule_files
-
     files += schedule_files.files_of(resolved)
     mistakes, schedules = schedule_files.mistakes_of(resolved)
     yield from _about_datasets(resolved, mistakes)
@@ -121,8 +127,6 @@ def _of_schedules(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
 
 
 def _of_backfills(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
-    from kfm.config import backfill_files
-
     files += backfill_files.files_of(resolved)
     yield from _about_datasets(resolved, backfill_files.mistakes_of(resolved))
 
@@ -134,16 +138,12 @@ def _about_datasets(resolved: Resolved, mistakes: list[BadInput]) -> Iterator[Ba
 
 
 def _of_labels(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
-    from kfm.model.labels import read_labels
-
     if resolved.config.labels:
         full = resolved.at(resolved.config.labels)
         yield from _read(resolved, ("labels",), full, resolved.config.labels, read_labels, files)
 
 
 def _of_masks(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
-    from kfm.model.masks import read_policy
-
     seen: set[str] = set()
     for name, dataset in resolved.config.datasets.items():
         for source_name, source in dataset.sources.items():
@@ -158,8 +158,6 @@ def _read(
     resolved: Resolved, path: Path, full: str, where: str, read: Callable[[Document], object], files: list[str]
 ) -> Iterator[BadInput]:
     """Mistakes of one file. One that is not there is a mistake of the line that names it."""
-    from kfm.parsing import document_recovery, documents
-
     try:
         with open(full, "rb") as file:
             body = file.read(documents.MAX_BYTES + 1)
@@ -178,8 +176,6 @@ def _read(
 def _of_matches(resolved: Resolved) -> Iterator[BadInput]:
     """Masks without labels, and labels that match nothing. The state knows datasets that kfm.yml named before."""
     from kfm.app.core.label_match import mistakes
-    from kfm.app.core.protection_files import is_configured
-    from kfm.app.core.session import open_session
 
     if not is_configured(resolved):
         return
@@ -197,8 +193,6 @@ def _of_matches(resolved: Resolved) -> Iterator[BadInput]:
 
 
 def _of_policies(resolved: Resolved) -> Iterator[BadInput]:
-    from kfm.app.core.gates import policies_of
-
     if not resolved.config.policy.folder:
         return
     try:
@@ -210,9 +204,6 @@ def _of_policies(resolved: Resolved) -> Iterator[BadInput]:
 
 def _of_datasets(resolved: Resolved) -> Iterator[BadInput]:
     """Updaters that cannot be found, and data contracts that are impossible, unsafe or without effect."""
-    from kfm.updaters.updater_search import search
-    from kfm.validation.source_check import contract_problems
-
     for name, dataset in resolved.config.datasets.items():
         path: Path = ("datasets", name, "updater")
         if dataset.updater is not None and not _is_mistaken(resolved.document, path):

@@ -6,9 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from kfm.app.core.catalogs import build, differences
 from kfm.app.core.ledger_sinks import how_far
 from kfm.app.core.protection_files import readable_objects
 from kfm.app.core.session import Session
+from kfm.app.maintenance.graph_check import compare
+from kfm.app.maintenance.graph_check import repair as tell_again
 from kfm.app.runs.settlement import settle_session
 from kfm.app.stewards.public_repair import check_all, published_datasets, repair_all
 from kfm.errors import Denied, KfmError
@@ -35,8 +38,6 @@ def drifts(session: Session) -> tuple[list[Drift], list[tuple[str, KfmError]]]:
     public, problems = check_all(session, published_datasets(session))
     found += [Drift(place="public", dataset=each.dataset, what=each.kind, about=each.path) for each in public]
     if session.config.catalog:
-        from kfm.app.core.catalogs import differences
-
         try:
             wrong = differences(session)
         except KfmError as problem:
@@ -58,8 +59,6 @@ def drifts(session: Session) -> tuple[list[Drift], list[tuple[str, KfmError]]]:
 
 def _untold(session: Session) -> Iterator[Drift]:
     """Of the Neo4j, what it heard and does not say, or not so."""
-    from kfm.app.maintenance.graph_check import compare
-
     wrong = compare(session)
     for run_id, (dataset, what) in wrong.runs.items():
         yield Drift(place="graph", dataset=dataset, what=what, about=f"neo4j: run {run_id}")
@@ -127,15 +126,11 @@ def repair(session: Session) -> tuple[list[Drift], list[Drift], list[tuple[str, 
     problems += [("", problem) for problem in session.untold]
     problems += repair_all(session, published_datasets(session))[2]
     if session.config.catalog:
-        from kfm.app.core.catalogs import build
-
         try:
             build(session)
         except KfmError as problem:
             problems.append(("catalog", problem))
     if session.config.graph:
-        from kfm.app.maintenance.graph_check import repair as tell_again
-
         try:
             tell_again(session)
         except KfmError as problem:

@@ -18,10 +18,12 @@ import msgspec
 from kfm import config
 from kfm.app.core.datasets import dataset_config, dataset_updater
 from kfm.app.previews.git_branches import Repository
+from kfm.app.runs.execution import Request
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.config import DatasetConfig, Resolved
 from kfm.errors import BadInput, Corrupt, Moved, Refused, Sovereignty
+from kfm.fsio import REAL, failing_as_storage
 from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
@@ -41,7 +43,7 @@ from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
     from kfm.app.core.session import Session
-    from kfm.app.runs.execution import Request, Tell
+    from kfm.app.runs.execution import Tell
 
 FOLDER = ".kfm/previews"
 
@@ -65,8 +67,6 @@ class Proposal(msgspec.Struct, frozen=True):
 @contextmanager
 def proposed(resolved: Resolved, branch: str, named: list[str], *, every: bool = False) -> Iterator[Proposal]:
     """Lay the branch out, in a folder that goes again."""
-    from kfm.fsio import REAL, failing_as_storage
-
     repository = Repository(resolved.root)
     commit = repository.commit_of(branch)
     folder = os.path.join(resolved.at(FOLDER), f"{slug(branch)}.{os.getpid()}")
@@ -99,8 +99,6 @@ def proposed(resolved: Resolved, branch: str, named: list[str], *, every: bool =
 
 def _clear(folder: str) -> None:
     """What was left by processes that were killed."""
-    from kfm.fsio import REAL
-
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         pid = name.rpartition(".")[2]
         if not (pid.isdecimal() and os.path.exists(f"/proc/{pid}")):
@@ -135,8 +133,6 @@ def _as_proposed(resolved: Resolved, theirs: Resolved, tree: str) -> Resolved:
 def _lend(resolved: Resolved, repository: Repository, theirs: Resolved, tree: str) -> None:
     """Sources that lie in the installation and not in the repository are those of the branch too. Linked: what is
     protected has no second copy."""
-    from kfm.fsio import REAL, failing_as_storage
-
     for dataset in theirs.config.datasets.values():
         for source in dataset.sources.values():
             name = os.path.normpath(source.uri)
@@ -189,7 +185,6 @@ def _is_touched(ours: DatasetConfig | None, theirs: DatasetConfig, changed: list
 
 def building(proposal: Proposal, *, reason: str, actor: str) -> list[Request]:
     """A run for each dataset."""
-    from kfm.app.runs.execution import Request
 
     def request(name: str) -> Request:
         def do(session: Session, _tell: Tell) -> list[Receipt]:

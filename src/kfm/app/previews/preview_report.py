@@ -25,6 +25,7 @@ from kfm.delivery.public_runs import public_run
 from kfm.errors import Denied, KfmError
 from kfm.masking.masked_run import may_be_named
 from kfm.model import manifests, refs
+from kfm.model.canonical import canonical
 from kfm.model.manifests import Change
 from kfm.model.preview_records import Preview, PreviewedDataset
 from kfm.model.records import DatasetVersion, Decision, RefEntry
@@ -49,8 +50,6 @@ def made(
     session: Session, here: Resolved, proposal: Proposal, preview: Preview, at: str
 ) -> tuple[Proposed, dict[str, bytes]]:
     """The report, and the files that it is in; all of it held against what is protected."""
-    from kfm.model.canonical import canonical
-
     said = reported(session, here, proposal, preview, at)
     files = {
         "report.md": markdown(said).encode(),

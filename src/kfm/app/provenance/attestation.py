@@ -11,15 +11,19 @@ import msgspec
 from msgspec.structs import replace
 
 from kfm.app.core.attester import Attester
+from kfm.app.core.pages_sink import expected_pages
 from kfm.app.core.session import Session, trust_of
 from kfm.app.core.trust import Trusted
 from kfm.app.provenance.audit import included
+from kfm.app.stewards.public_repair import expected_files, published_datasets
 from kfm.crypto.envelopes import unwrap
 from kfm.errors import BadInput, Corrupt, KfmError
 from kfm.model import manifests
 from kfm.model.keys import digest
 from kfm.model.names import dataset_uri
 from kfm.model.records import DatasetVersion, Receipt, Record
+from kfm.projections.attestations import PAYLOAD, PROVENANCE, verify_envelope
+from kfm.projections.attestations import InTotoStatement as Read
 
 State = Literal["ok", "bad", "unsigned", "missing"]
 EXIT: dict[State, int] = {"ok": 0, "bad": 65, "unsigned": 67, "missing": 68}
@@ -88,8 +92,6 @@ def verify(session: Session, dataset: str, version: str, keys: Trusted) -> list[
 def verify_file(session: Session, path: str, keys: Trusted) -> list[Check]:
     """A file that was published, wherever it lies now: which version it is of, and everything about that. By its bytes;
     or, where another should lie, by its place."""
-    from kfm.app.stewards.public_repair import expected_files, published_datasets
-
     total = hashlib.sha256()
     with open(path, "rb") as file:
         while piece := file.read(1 << 20):
@@ -112,8 +114,6 @@ def verify_file(session: Session, path: str, keys: Trusted) -> list[Check]:
 
 def _page(session: Session, own: str, here: Callable[[str], bool], keys: Trusted) -> list[Check]:
     """A page for people is not signed: it is the one that was made, or not, and what it was made from is verified."""
-    from kfm.app.core.pages_sink import expected_pages
-
     for at, name, versions in expected_pages(session):
         if name == own:
             made_from = ", ".join(f"{dataset} {version[:19]}" for dataset, version in versions.items())
@@ -169,8 +169,6 @@ def _names(session: Session, version: str) -> Iterator[str]:
 def _statement(
     what: str, envelope: bytes, keys: Trusted, dataset: str, version: str, receipts: dict[str, str]
 ) -> Check:
-    from kfm.projections.attestations import PROVENANCE, verify_envelope
-
     try:
         said = verify_envelope(envelope, keys.public, version)
     except KfmError as problem:
@@ -198,9 +196,6 @@ def _ledgered(session: Session, runs: Mapping[str, str]) -> Iterator[Check]:
 
 def verify_bundle(lines: Iterable[bytes], keys: Trusted) -> list[Check]:
     """Envelopes from a file, one a line: who signed them, and about what."""
-    from kfm.projections.attestations import PAYLOAD
-    from kfm.projections.attestations import InTotoStatement as Read
-
     checks = []
     for number, line in enumerate((line for line in lines if line.strip()), 1):
         try:

@@ -16,6 +16,7 @@ from kfm.app.core.trust import Trusted
 from kfm.app.runs.queries import find_run
 from kfm.crypto import merkle
 from kfm.crypto.checkpoints import TreeHead, Unsigned, Verifier, open_checkpoint
+from kfm.crypto.encryption import decrypted, encryption_key_id
 from kfm.crypto.ledger_verify import EXIT, Kind, LedgerResult, export_lines, read_export, verify_export, verify_leaves
 from kfm.delivery.public_files import export_checkpoints
 from kfm.errors import BadInput, Corrupt, Denied, KfmError, Refused
@@ -292,8 +293,6 @@ def _openings(session: Session, index: int) -> list[Any]:
     body, entry = session.state.ledger.private(index), next(session.state.ledger.entries(after=index - 1, limit=1))
     if body is None:
         raise Refused(f"entry {index} commits to nothing that could be shown", hint="see its `governed`, if it has one")
-    from kfm.crypto.encryption import decrypted, encryption_key_id
-
     protection = protection_for(session, entry.dataset)
     key = protection.with_id(encryption_key_id(body)) if protection is not None else None
     if key is None:

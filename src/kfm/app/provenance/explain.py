@@ -24,6 +24,8 @@ from kfm.parsing.characters import printable
 from kfm.projections.artifacts import published_path
 from kfm.projections.explanation import Explanation as Explanation
 from kfm.projections.explanation import ExplanationSubject, as_text, build_explanation
+from kfm.projections.explanation_page import page
+from kfm.projections.mermaid import chart
 
 if TYPE_CHECKING:
     from kfm.app.core.session import Session
@@ -40,12 +42,8 @@ def explain(session: Session, text: str) -> tuple[Explanation, list[PublicRun]]:
 def written(told: Explanation, runs: list[PublicRun], form: str) -> str:
     """As text, as a page, or as a chart in Mermaid."""
     if form == "html":
-        from kfm.projections.explanation_page import page
-
         return page(told)
     if form == "mermaid":
-        from kfm.projections.mermaid import chart
-
         return chart(runs)
     return as_text(told)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from kfm.app.core.datasets import public_retention
+from kfm.app.provenance.dependency_graph import graph
 from kfm.app.provenance.explain import tell_of
 from kfm.app.runs.policy_checks import THEIRS
 from kfm.app.runs.policy_checks import explain as rules
@@ -338,8 +339,6 @@ def _outdated(session: Session, dataset: str) -> Iterator[Reason]:
     declared = session.config.datasets.get(dataset)
     if declared is None or not any(source.dataset for source in declared.sources.values()):
         return
-    from kfm.app.provenance.dependency_graph import graph
-
     for each in graph(session, dataset).dependencies:
         if each.to == dataset and each.says and each.stands != "never made":
             yield Reason(what="outdated", why=each.says, do=f"kfm run {dataset}", rule=each.stands, since=each.since)

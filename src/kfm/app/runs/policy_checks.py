@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from kfm.app.core.catalog_gate import faults, rules_asked
 from kfm.app.core.gates import Gates, policies_of
 from kfm.app.core.run_ports import run_ports
 from kfm.app.core.session import Session
@@ -60,7 +61,6 @@ def exit_code(decisions: list[Decision]) -> int:
 
 def explain(session: Session, dataset: str) -> list[Explained]:
     """Every rule between Processed and Published, asked about the version there is now."""
-    from kfm.app.core.catalog_gate import faults, rules_asked
     from kfm.policy.checksums import counted
     from kfm.policy.question_builder import Known, to_published
 

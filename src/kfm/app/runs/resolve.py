@@ -15,6 +15,7 @@ from kfm.model.names import dataset_id, is_digest
 from kfm.model.operation_target import REF
 from kfm.parsing.characters import printable
 from kfm.parsing.record_shape import nearest
+from kfm.projections.artifacts import published_path
 
 if TYPE_CHECKING:
     from kfm.app.core.session import Session
@@ -146,8 +147,6 @@ def _below(text: str, root: str) -> Iterator[str]:
 
 
 def _entry_at(session: Session, dataset: str, version: str, path: str) -> str:
-    from kfm.projections.artifacts import published_path
-
     for entry in entries(session.objects, version):
         if published_path(dataset, version, entry) == path:
             return entry.digest

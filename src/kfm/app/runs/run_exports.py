@@ -13,6 +13,7 @@ from kfm.app.core.session import Session
 from kfm.config import Resolved
 from kfm.engine.run_journal import SettledPlan
 from kfm.errors import Refused
+from kfm.fsio import REAL, failing_as_storage, write_apart
 from kfm.model.canonical import canonical
 from kfm.model.records import Effect, Receipt, TelemetryBundle, WalRecord
 from kfm.projections import artifacts
@@ -68,8 +69,6 @@ def artifacts_of(
 
 def write_artifacts(folder: str, files: Mapping[str, bytes]) -> None:
     """Into a folder, over those of the run before. Exports: made again from the state, so not synced."""
-    from kfm.fsio import REAL, failing_as_storage, write_apart
-
     with failing_as_storage("write the artifacts"):
         os.makedirs(folder, 0o700, exist_ok=True)
         for name, body in files.items():
@@ -81,8 +80,6 @@ def write_artifacts(folder: str, files: Mapping[str, bytes]) -> None:
 
 def write_file(path: str, body: Iterable[bytes]) -> int:
     """One export in the place of the one before it, whole or not at all; returns its size."""
-    from kfm.fsio import REAL, failing_as_storage, write_apart
-
     size = 0
 
     def counted() -> Iterator[bytes]:

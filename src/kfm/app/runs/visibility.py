@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from kfm.app.core.labels_in_force import labels_in_force
 from kfm.app.core.protection_files import NO_LABELS, is_needed
 from kfm.clock import rfc3339
 from kfm.config.upstream_datasets import above, most_closed, upstreams
@@ -32,8 +33,6 @@ class Openness:
     def _in_force(self) -> Labels:
         if not is_needed(self._session.resolved, self._session.state):
             return NO_LABELS
-        from kfm.app.core.labels_in_force import labels_in_force
-
         return labels_in_force(self._session)
 
     def level(self, name: str, *versions: DatasetVersion | None) -> Level:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.app.core.catalog_validation import validate as check
 from kfm.app.core.catalogs import build as build_all
+from kfm.app.previews.catalog_discovery import discover as look
 from kfm.cli.render import Screen, short
 from kfm.cli.session import known_dataset, opened, settings
 from kfm.errors import EXIT_CODES, BadInput, Refused
@@ -111,8 +113,6 @@ def _show_one(screen: Screen, found: list[Any]) -> None:
 
 
 def validate(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.core.catalog_validation import validate as check
-
     counts = {"valid": 0, "unchecked": 0, "broken": 0}
     told = []
     for each in check(options.path):
@@ -149,8 +149,6 @@ def validate(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def discover(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.previews.catalog_discovery import discover as look
-
     if not 1 <= options.pages <= 100_000:
         raise BadInput("--pages must be a number from 1 to 100000", hint="leave it out for the usual bound")
     if (options.dry_run or options.base) and not options.draft_pr:

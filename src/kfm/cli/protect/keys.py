@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kfm.app.core.keyring import in_force, now, signer_at
+from kfm.app.stewards import key_changes
+from kfm.app.stewards.key_changes import Wanted, new_key
 from kfm.cli.render import Screen
 from kfm.cli.session import code_of, opened, person
 from kfm.errors import BadInput
@@ -58,8 +60,6 @@ def arguments(parser: Parser) -> None:
 
 
 def new(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.stewards.key_changes import Wanted, new_key
-
     said = person(options)
     own = options.purpose in ("checkpoint", "attest")
     if own == bool(options.person):
@@ -86,8 +86,6 @@ def new(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def revoke(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.stewards import key_changes
-
     said = person(options)
     if not said["reason"].strip():
         raise BadInput("a key is revoked for a reason", hint="give it with --reason")

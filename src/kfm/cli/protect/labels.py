@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kfm.app.core.input_checks import one_line
+from kfm.app.core.keyring import in_force
+from kfm.app.core.label_change import clear_copies
 from kfm.app.core.labels_in_force import is_as_signed
+from kfm.app.runs.execution import moving, work
+from kfm.app.stewards.label_edit import make_ready, params_of
+from kfm.app.stewards.public_repair import take_back
+from kfm.cli.operation import signer_of
 from kfm.cli.render import Screen
 from kfm.cli.session import Tally, opened, person, today
 from kfm.errors import EXIT_CODES, BadInput, Denied
@@ -106,7 +112,6 @@ def _tell(screen: Screen, row: Shown) -> None:
 
 
 def change(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.core.keyring import in_force
     from kfm.app.stewards.label_edit import change, write
 
     said = person(options)
@@ -149,10 +154,6 @@ class _Done(NamedTuple):
 
 def _signed(options: argparse.Namespace, screen: Screen, made: Change, said: dict[str, str]) -> _Done:
     """By the keys there are: done at once, or asked for."""
-    from kfm.app.runs.execution import moving, work
-    from kfm.app.stewards.label_edit import make_ready, params_of
-    from kfm.cli.operation import signer_of
-
     signer = signer_of(options, said["reason"])
     with opened(options, screen, "write") as session:
         make_ready(made)
@@ -194,8 +195,6 @@ def _tell_change(
 
 
 def _tell_copies(options: argparse.Namespace, screen: Screen, made: Change) -> None:
-    from kfm.app.core.label_change import clear_copies
-
     with opened(options, screen, "read") as session:
         copies = clear_copies(session, made.target)
     if copies:
@@ -207,8 +206,6 @@ def _tell_copies(options: argparse.Namespace, screen: Screen, made: Change) -> N
 
 def _take_back(options: argparse.Namespace, screen: Screen) -> list[dict[str, Any]]:
     """What was published and is closed by the label goes, and with it all that was made of the same."""
-    from kfm.app.stewards.public_repair import take_back
-
     with opened(options, screen, "write") as session:
         return take_back(session)
 

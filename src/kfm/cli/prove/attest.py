@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from kfm.app.runs.run_exports import write_file
 from kfm.cli.prove.verify import VERSION, _version
 from kfm.cli.render import Screen
 from kfm.cli.session import known_dataset, opened, settings
@@ -25,7 +26,6 @@ def arguments(parser: Parser) -> None:
 
 def attest(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.app.provenance.attestation import attest, bundle
-    from kfm.app.runs.run_exports import write_file
 
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset)

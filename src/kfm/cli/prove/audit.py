@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from kfm.app.provenance.audit import EXPORT, consistency, export, export_key, prove, sign_head
+from kfm.app.runs.run_exports import write_file
 from kfm.cli.render import Screen
 from kfm.cli.session import opened, settings
 
@@ -97,8 +98,6 @@ def audit_consistency(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def audit_export(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.runs.run_exports import write_file
-
     resolved = settings(options)
     signs = bool(resolved.config.ledger.sign_with) and not options.stdout
     with opened(options, screen, "write" if signs else "read", resolved) as session:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.app.provenance.dependency_graph import written
+from kfm.app.provenance.explain import write_page
+from kfm.app.provenance.lineage import lineage, tree
+from kfm.app.provenance.lineage_export import export as pieces
+from kfm.app.runs.queries import find_run
 from kfm.cli.render import clean
+from kfm.cli.session import known_dataset, opened, settings
 from kfm.errors import BadInput
 
 if TYPE_CHECKING:
@@ -58,9 +64,6 @@ def arguments(parser: Parser) -> None:
 
 def graph(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.app.provenance.dependency_graph import graph as drawn
-    from kfm.app.provenance.dependency_graph import written
-    from kfm.app.provenance.explain import write_page
-    from kfm.cli.session import known_dataset, opened, settings
 
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset) if options.dataset else ""
@@ -91,9 +94,6 @@ def downstream(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _asked(options: argparse.Namespace, screen: Screen, direction: Direction) -> int:
-    from kfm.app.provenance.lineage import lineage, tree
-    from kfm.cli.session import opened
-
     if options.depth and not (options.depth.isascii() and options.depth.isdigit() and 0 < int(options.depth) < 10**6):
         raise BadInput("--depth is not a number of runs", hint="give one from 1 on, e.g. --depth 2")
     with opened(options, screen, "read") as session:
@@ -109,10 +109,6 @@ def _asked(options: argparse.Namespace, screen: Screen, direction: Direction) ->
 
 
 def export(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.provenance.lineage_export import export as pieces
-    from kfm.app.runs.queries import find_run
-    from kfm.cli.session import known_dataset, opened, settings
-
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset) if options.dataset else ""
     with opened(options, screen, "read", resolved) as session:

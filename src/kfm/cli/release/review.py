@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kfm.app.core.keyring import signer_at
 from kfm.app.runs.change_requests import sign
+from kfm.app.runs.execution import Request, work
 from kfm.app.runs.review_queue import items
 from kfm.cli.render import Screen
 from kfm.cli.run_report import show_runs, tell_moves
@@ -97,8 +98,6 @@ def reject(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _sign(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.runs.execution import Request, work
-
     said = person(options)
     if len(options.key) != 1:
         raise BadInput("one signs with one key", hint="name your private key with --key FILE")

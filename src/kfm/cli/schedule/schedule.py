@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kfm.app.runs.due_schedules import is_overdue, schedules_of
+from kfm.app.runs.freshness import freshness as told
+from kfm.cli.operation import operate
 from kfm.cli.render import Screen, span
 from kfm.cli.session import known_dataset, opened, person, settings
 from kfm.clock import from_environment, parse_instant, rfc3339
@@ -206,7 +208,6 @@ def schedule_resume(options: argparse.Namespace, screen: Screen) -> int:
 def _switch(options: argparse.Namespace, screen: Screen, operation: str) -> int:
     """A switch is a ref: who set it, when and why is in its history and in the ledger."""
     from kfm.app.runs.due_schedules import one
-    from kfm.cli.operation import operate
 
     schedule = one(settings(options), options.schedule)
     return operate(options, screen, operation, schedule.dataset, {"scope": f"schedule/{schedule.id}"})
@@ -271,8 +272,6 @@ def _minutes(since: str, now_ms: int) -> int:
 
 
 def freshness(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.runs.freshness import freshness as told
-
     resolved = settings(options)
     names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
     with opened(options, screen, "read", resolved) as session:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from kfm.app.daemon.source_watch import Watch
+from kfm.app.runs.execution import retrying, work
 from kfm.app.runs.queries import trigger, triggers
 from kfm.cli import Stopped
 from kfm.cli.listener import teller
 from kfm.cli.parser import count
 from kfm.cli.render import Screen
+from kfm.cli.run_report import show_runs
 from kfm.cli.session import Tally, known_dataset, opened, settings
 
 if TYPE_CHECKING:
     import argparse
 
-    from kfm.app.daemon.source_watch import Watch
     from kfm.cli.parser import Parser
     from kfm.model.records import Receipt
 
@@ -69,9 +71,6 @@ def triggers_show(options: argparse.Namespace, screen: Screen) -> int:
 
 def triggers_retry(options: argparse.Namespace, screen: Screen) -> int:
     """Run a trigger now: one that waits as it is, one that ended as a new one like it."""
-    from kfm.app.runs.execution import retrying, work
-    from kfm.cli.run_report import show_runs
-
     with opened(options, screen, "write") as session:
         tally = Tally(screen)
         outcome = work(session, [retrying(options.trigger)], tally)
@@ -81,8 +80,6 @@ def triggers_retry(options: argparse.Namespace, screen: Screen) -> int:
 
 def watch(options: argparse.Namespace, screen: Screen) -> int:
     """Until SIGTERM or Ctrl-C. What it is told meanwhile is durable before it says so."""
-    from kfm.app.daemon.source_watch import Watch
-
     resolved = settings(options)
     names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
     names = names or sorted(resolved.config.datasets)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kfm.app.core.session import open_session
 from kfm.app.daemon.daemon_loop import Beside, Upkeep
 from kfm.app.runs.execution import Outcome, Undelivered
+from kfm.app.runs.settlement import settle_session
 from kfm.cli import Stopped
 from kfm.cli.listener import secured, server_module, tell_listening, teller
 from kfm.cli.parser import address
@@ -187,8 +188,6 @@ def _keep_up(
 
 def _following(session: Session, upkeep: Upkeep, tally: Tally) -> Callable[[], None]:
     """Tells sinks, and the outside, what others ran, or what was not heard before. The same trouble is said once."""
-    from kfm.app.runs.settlement import settle_session
-
     said: set[tuple[str, str]] = set()
 
     def follow() -> None:

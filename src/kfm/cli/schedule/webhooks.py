@@ -8,6 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kfm.app.core.input_checks import one_line
+from kfm.app.core.session import open_session
+from kfm.app.runs.trigger_inbox import judge, signed_headers
+from kfm.app.runs.trigger_inbox import replay as take_again
 from kfm.cli.listener import secured, server_module, tell_listening
 from kfm.cli.render import Screen
 from kfm.cli.session import opened, settings
@@ -65,7 +68,6 @@ def serve_webhooks(options: argparse.Namespace, screen: Screen) -> int:
     resolved = settings(options)
     tls = secured(options, resolved, options.host)
     server = server_module()
-    from kfm.app.core.session import open_session
 
     def ready(port: int) -> None:
         tell_listening(screen, resolved, options.host, port, tls=tls is not None)
@@ -111,8 +113,6 @@ def _known(resolved: Resolved, source: str) -> str:
 
 def sign(options: argparse.Namespace, screen: Screen) -> int:
     """The headers a sender would give with this body, made with the first secret."""
-    from kfm.app.runs.trigger_inbox import signed_headers
-
     resolved = settings(options)
     source = _known(resolved, options.source)
     hook = resolved.config.webhooks[source]
@@ -128,8 +128,6 @@ def sign(options: argparse.Namespace, screen: Screen) -> int:
 
 def verify(options: argparse.Namespace, screen: Screen) -> int:
     """Whether the door would take this request now, and why not. Changes nothing, not even the log of refusals."""
-    from kfm.app.runs.trigger_inbox import judge
-
     resolved = settings(options)
     source = _known(resolved, options.source)
     verdict: dict[str, Any] = judge(resolved, source, _headers(options.header), _body(options.body))
@@ -145,8 +143,6 @@ def replay(options: argparse.Namespace, screen: Screen) -> int:
     resolved = settings(options)
     source = _known(resolved, options.source)
     headers, body = _headers(options.header), _body(options.body)
-    from kfm.app.runs.trigger_inbox import replay as take_again
-
     with opened(options, screen, "write", resolved) as session:
         kept = take_again(session, source, headers, body)
         if screen.json:

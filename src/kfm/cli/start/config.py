@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from kfm import config
 from kfm.cli.parser import build
 from kfm.cli.render import Screen
 from kfm.errors import BadInput
+from kfm.model.canonical import canonical
 from kfm.parsing import record_shape
 from kfm.parsing.characters import printable
 from kfm.parsing.documents import dotted
@@ -51,7 +53,6 @@ def config_check(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def config_show(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm import config
     from kfm.cli import session
 
     resolved = session.settings(options)
@@ -74,8 +75,6 @@ def config_show(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _text(value: object) -> str:
-    from kfm.model.canonical import canonical
-
     return value if isinstance(value, str) else canonical(value).decode()
 
 
@@ -92,7 +91,6 @@ def completion(options: argparse.Namespace, screen: Screen) -> int:
 
 def schema(options: argparse.Namespace, screen: Screen) -> int:
     """The schema of the configuration or of a record; without a name, the names."""
-    from kfm import config
     from kfm.model import json_schemas
 
     kinds = {**json_schemas.kinds(), **json_schemas.exported()}

@@ -5,6 +5,13 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from kfm.app.backfills.backfill_control import GATES, again, marked, stands, under_way
+from kfm.app.backfills.backfill_worker import Worker, is_set
+from kfm.app.core.datasets import dataset_updater
+from kfm.app.runs.auto_promotion import promoted
+from kfm.app.runs.execution import Outcome, settle
+from kfm.app.runs.settlement import settle_session
+from kfm.cli.operation import operate
 from kfm.cli.render import Screen, short
 from kfm.cli.session import Tally, opened, person, settings
 from kfm.errors import EXIT_CODES, Conflict
@@ -72,9 +79,7 @@ def arguments(parser: Parser) -> None:
 
 
 def plan(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.backfills.backfill_control import marked
     from kfm.app.backfills.backfill_control import plan as planned
-    from kfm.app.core.datasets import dataset_updater
     from kfm.config.backfill_files import one
 
     resolved = settings(options)
@@ -98,8 +103,6 @@ def plan(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _told(found: Planned) -> dict[str, Any]:
-    from kfm.app.backfills.backfill_control import GATES
-
     made = found.plan
     asked = {"emit": found.runs, "coalesce": min(found.runs, 1), "suppress": 0}[made.downstream]
     return {
@@ -143,7 +146,6 @@ def _show(screen: Screen, told: dict[str, Any]) -> None:
 
 def start(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.app.backfills.backfill_control import start as started
-    from kfm.app.runs.settlement import settle_session
     from kfm.config.backfill_files import one
 
     who = person(options)
@@ -168,10 +170,6 @@ def start(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def resume(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.backfills.backfill_control import again, under_way
-    from kfm.app.backfills.backfill_worker import is_set
-    from kfm.cli.operation import operate
-
     person(options)
     resolved = settings(options)
     with opened(options, screen, "read", resolved) as session:
@@ -189,10 +187,6 @@ def resume(options: argparse.Namespace, screen: Screen) -> int:
 
 def _work(options: argparse.Namespace, session: Session, screen: Screen, tally: Tally, id: str) -> int:
     """Until nothing is left to take. What is said of a partition is durable before."""
-    from kfm.app.backfills.backfill_control import under_way
-    from kfm.app.backfills.backfill_worker import Worker
-    from kfm.app.runs.settlement import settle_session
-
     if options.later:
         settle_session(session)
         screen.say("it waits: `kfm up` works it off")
@@ -209,8 +203,6 @@ def _work(options: argparse.Namespace, session: Session, screen: Screen, tally: 
             found.clear()
     _settle(session, tally, found)
     if not worker.stopped:  # what it made is published once, when all of it is there
-        from kfm.app.runs.auto_promotion import promoted
-
         _settle(session, tally, list(promoted(session, board.plan.dataset, tally.failed)))
     screen.finish()
     code = tally.code
@@ -221,16 +213,12 @@ def _work(options: argparse.Namespace, session: Session, screen: Screen, tally: 
 
 
 def _settle(session: Session, tally: Tally, receipts: list[Receipt]) -> None:
-    from kfm.app.runs.execution import Outcome, settle
-
     settle(session, Outcome(receipts), tally)
     for receipt in receipts:
         tally.ended(receipt)
 
 
 def status(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.backfills.backfill_control import stands
-
     resolved = settings(options)
     with opened(options, screen, "read", resolved) as session:
         found = stands(session, options.backfill, limit=max(options.limit, 0))
@@ -248,8 +236,6 @@ def status(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _told_status(session: Session, screen: Screen, id: str, code: int) -> int:
-    from kfm.app.backfills.backfill_control import stands
-
     found = stands(session, id)[0]
     if screen.json:
         screen.data(_plain(found))
@@ -305,9 +291,6 @@ def _plain(stand: Stand) -> dict[str, Any]:
 
 def pause(options: argparse.Namespace, screen: Screen) -> int:
     """A switch is a ref: who set it, when and why is in its history and in the ledger."""
-    from kfm.app.backfills.backfill_control import under_way
-    from kfm.cli.operation import operate
-
     with opened(options, screen, "read") as session:
         board = under_way(session, options.backfill)
     return operate(options, screen, "freeze", board.plan.dataset, {"scope": board.ref})

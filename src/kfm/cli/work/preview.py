@@ -6,6 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from kfm.app.previews.branch_previews import building, find, previews, proposed, write_down
+from kfm.app.runs.execution import work
+from kfm.app.runs.run_exports import write_artifacts
+from kfm.app.runs.settlement import settle_session
 from kfm.cli.operation import signer_of
 from kfm.cli.render import Screen, short
 from kfm.cli.run_report import show_runs, tell_moves
@@ -81,9 +84,6 @@ def arguments(parser: Parser) -> None:
 
 
 def preview(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.runs.execution import work
-    from kfm.app.runs.settlement import settle_session
-
     resolved, who = settings(options), person(options)
     if options.all and options.dataset:
         raise BadInput("--all and --dataset say different things", hint="give one of them")
@@ -150,8 +150,6 @@ def report(options: argparse.Namespace, screen: Screen) -> int:
         with opened(options, screen, "read", proposal.resolved) as session:
             said, files = made(session, resolved, proposal, found, at)
     if options.out:
-        from kfm.app.runs.run_exports import write_artifacts
-
         write_artifacts(os.path.abspath(options.out), files)
     if options.pull:
         tell(pull_of(resolved, options.pull), said, files["report.md"].decode())
@@ -167,8 +165,6 @@ def report(options: argparse.Namespace, screen: Screen) -> int:
 def promote(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.app.previews.merged_promotion import differences, finished, promoting
     from kfm.app.previews.pull_request_checks import approved_in, pull_of
-    from kfm.app.runs.execution import work
-    from kfm.app.runs.settlement import settle_session
 
     resolved, who = settings(options), person(options)
     signer = signer_of(options, who["reason"])
@@ -242,7 +238,6 @@ def sweep(options: argparse.Namespace, screen: Screen) -> int:
 
 def _sweep(session: Session, screen: Screen, found: list[Any], who: dict[str, str]) -> list[int]:
     from kfm.app.previews.preview_expiry import swept
-    from kfm.app.runs.settlement import settle_session
 
     tally = Tally(screen)
     for each in found:

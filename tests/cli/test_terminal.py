@@ -130,7 +130,7 @@ def test_a_table_of_many_columns_fits_and_keeps_words_whole() -> None:
     columns = ("n", "when", "op", "from", "to", "actor", "reason", "run")
     row = ["1", "2026-03-02T06:00:00.000Z", "promote", "sha256:" + "a" * 12, "sha256:" + "b" * 12, "you"]
     row += ["first edition", "a" * 8]
-    for cells, room in (([row], 80), ([row], 70), ([["1", "2026-03-02 06:00", *row[2:]]], 80)):
+    for cells, room in (([row], 90), ([["1", "2026-03-02 06:00", *row[2:]]], 80)):
         fitted = render._fitted(columns, cells, room)
         assert fitted is not None
         names, (shown,), widths = fitted

@@ -17,7 +17,6 @@ from kfm.app.runs.trigger_request import default_actor, trigger_updater
 from kfm.engine.run import run
 from kfm.errors import Broken, KfmError, Refused
 from kfm.model.preview_records import preview_of
-from kfm.operations.registry import operations
 from kfm.parsing.characters import printable
 from kfm.scheduling.triggers import operation_trigger
 
@@ -73,6 +72,8 @@ def run_operation(
     actor: str = "",
 ) -> Receipt:
     """Run an operation, such as promote, rollback, freeze or thaw, and return its receipt."""
+    from kfm.operations.registry import operations
+
     updater = operations()[name]()
     trigger = operation_trigger(
         updater, dataset, params or {}, session.clock, actor=actor or default_actor(), reason=reason

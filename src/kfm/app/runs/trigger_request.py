@@ -12,7 +12,6 @@ from kfm.model.names import check_partition, dataset_id
 from kfm.model.preview_records import preview_of
 from kfm.model.transform_config import check_window
 from kfm.model.updater import check_version
-from kfm.operations.registry import operations
 from kfm.parsing.characters import is_printable
 from kfm.scheduling.triggers import update_trigger
 
@@ -86,6 +85,8 @@ def trigger_updater(session: Session, trigger: Trigger) -> Updater:
         raise Refused("this run is of the preview of a branch", hint="`kfm preview build BRANCH` takes it up")
     if trigger.kind != "operation":
         return dataset_updater(session, trigger.dataset)
+    from kfm.operations.registry import operations
+
     for kind in operations().values():
         if kind.id == trigger.updater_id:
             return kind()

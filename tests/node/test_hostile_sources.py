@@ -331,7 +331,7 @@ def test_what_a_step_cannot_read_names_row_and_column(number: str, tmp_path: Pat
     assert seen.answer.code == 3
     assert seen.answer.err == (
         "kfm: gauges: output rain, step 1 (cast): row 3 of source readings, column 'rain_mm' is not a number; "
-        "correct the source, or say unfit: blank or unfit: drop beside the cast\n"
+        "correct the source, or write unfit: blank or unfit: drop next to the cast\n"
     )
     is_kept_quiet(seen)
     assert seen.rows["refs"] == was.rows["refs"] and seen.rows["versions"] == was.rows["versions"]

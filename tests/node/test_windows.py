@@ -91,7 +91,9 @@ def test_values_that_are_no_time_are_told_and_nothing_changes(tmp_path: Path) ->
         site.run("run", "--window", "P30D", code=3)
 
     (seen,) = told(tmp_path, story)
-    assert "a value of 'day' is no day, month, year or moment" in seen.answer.err and "monday" not in seen.answer.err
+    assert (
+        "a value of 'day' is not a day, month, year or instant" in seen.answer.err and "monday" not in seen.answer.err
+    )
     assert "processed/rain" not in seen.rows["refs"]
 
 

@@ -97,7 +97,7 @@ export class DeclaredUpdater {
 function liesWithin(window, value, name, output) {
   const found = within(window, value);
   if (found === null) {
-    throw new BadInput(`output ${name}: a value of ${printable(output.window_by)} is no day, month, year or moment`, {
+    throw new BadInput(`output ${name}: a value of ${printable(output.window_by)} is not a day, month, year or instant`, {
       hint: "write them in ISO 8601, such as 2026-01-31, or leave --window out",
     });
   }

@@ -7,7 +7,7 @@ import { BadInput } from "../../errors.mjs";
 import { printable } from "../../names.mjs";
 
 const NOUN = { integer: "an integer", number: "a number", boolean: "true or false" };
-const EXACTLY = "correct the name in kfm.yml; it is compared to the letter";
+const EXACTLY = "correct the name in kfm.yml; it must match exactly";
 
 export class Place {
   constructor(output, source, number, verb) {
@@ -35,13 +35,13 @@ export class Place {
   unfit(row, column, kind) {
     return new BadInput(
       `${this}: row ${row} of source ${this.source}, column ${printable(column)} is not ${NOUN[kind]}`,
-      { hint: "correct the source, or say unfit: blank or unfit: drop beside the cast", row, column },
+      { hint: "correct the source, or write unfit: blank or unfit: drop next to the cast", row, column },
     );
   }
 
   noMatch(row, lookup) {
     return new BadInput(`${this}: row ${row} of source ${this.source} has no match in source ${lookup}`, {
-      hint: "add it there, or say missing: keep or missing: drop",
+      hint: "add it there, or write missing: keep or missing: drop",
       row,
     });
   }

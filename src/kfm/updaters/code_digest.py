@@ -1,5 +1,6 @@
-"""The listing by whose digest an updater's code is known: its module, what that imports from the folder of the
-installation, and the releases of the packages that these import. What was loaded before, and by whom, has no part."""
+"""The listing that identifies an updater's code by its digest: its module, the modules it imports from the
+installation's folder, and the versions of the packages that these import. Modules that were loaded for other reasons
+play no part."""
 
 from __future__ import annotations
 
@@ -18,11 +19,11 @@ from kfm.model.keys import digest
 if TYPE_CHECKING:
     from importlib.metadata import Distribution
 
-_INNER = {"body", "orelse", "finalbody", "handlers", "cases"}  # where a statement has others
-INSTALLED = {"site-packages", "dist-packages"}  # also of an environment that lies in the folder
+_INNER = {"body", "orelse", "finalbody", "handlers", "cases"}  # fields of a statement that hold other statements
+INSTALLED = {"site-packages", "dist-packages"}  # also inside an environment in the folder
 
 
-_known: WeakKeyDictionary[ModuleType, dict[str, bytes]] = WeakKeyDictionary()  # of a module: folder → listing
+_known: WeakKeyDictionary[ModuleType, dict[str, bytes]] = WeakKeyDictionary()  # module: folder → listing
 
 
 def code_listing(module: ModuleType, folder: str, *, installed: bool = False) -> bytes:
@@ -59,7 +60,7 @@ def _listing_of(module: ModuleType, root: str, *, installed: bool) -> bytes:
             at = _file_of(wanted, ours)
             if at and (_is_ours(at, root) or wanted.partition(".")[0] == package_of):
                 waiting.append((wanted, at))
-            elif not at and _is_folder(wanted, ours):  # without __init__.py: what is in it counts, by its own name
+            elif not at and _is_folder(wanted, ours):  # without __init__.py: its modules count by their own names
                 continue
             else:
                 outside.add(wanted.partition(".")[0])
@@ -78,10 +79,15 @@ def _is_ours(path: str, root: str) -> bool:
 
 
 def _imports(body: bytes, package: str) -> Iterator[str]:
-    """The full names of what a module imports, with their packages; some may be no module but a name in one."""
+    """Yield the full names that a module imports, with their packages; some may be names inside a module."""
     try:
         module = compile(body, "<unknown>", "exec", PyCF_ONLY_AST, dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # no source, or of a module nobody could import
+    except (
+        SyntaxError,
+        ValueError,
+        RecursionError,
+        MemoryError,
+    ):  # not importable source code
         return
     for node in _statements(module):
         if isinstance(node, Import):
@@ -98,7 +104,7 @@ def _imports(body: bytes, package: str) -> Iterator[str]:
 
 
 def _statements(module: AST) -> Iterator[AST]:
-    """All of them, those within others too, level by level. An import is never within an expression."""
+    """Yield all statements, including nested ones, level by level. An import is never inside an expression."""
     waiting = deque([module])
     while waiting:
         node = waiting.popleft()
@@ -113,7 +119,7 @@ def _is_folder(name: str, folders: list[str]) -> bool:
 
 
 def _file_of(name: str, folders: list[str]) -> str:
-    """Where a module was loaded from, or would be from these folders; empty if it is not from a file there."""
+    """Return the file that a module was loaded from, or would be from these folders; empty if there is none."""
     if name in sys.modules:
         return getattr(sys.modules[name], "__file__", None) or ""
     if name.partition(".")[0] in sys.stdlib_module_names:
@@ -127,7 +133,7 @@ def _file_of(name: str, folders: list[str]) -> str:
 
 
 def _releases(packages: list[str]) -> Iterator[tuple[str, str]]:
-    """The distributions that these packages came with, and their versions; none is looked for without need."""
+    """Yield the distributions of these packages and their versions; nothing is searched if there are none."""
     if not packages:
         return
     from importlib import metadata, util
@@ -137,7 +143,7 @@ def _releases(packages: list[str]) -> Iterator[tuple[str, str]]:
         try:
             if util.find_spec(name) is None:
                 continue
-        except (ImportError, ValueError):  # loaded by hand
+        except (ImportError, ValueError):  # loaded without a spec
             continue
         try:
             metadata.distribution(name)

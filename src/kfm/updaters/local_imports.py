@@ -1,9 +1,9 @@
-"""Modules beside kfm.yml, as the updaters of an installation import them: by names that start at its folder.
+"""Imports modules that are next to kfm.yml, by names that start at its folder.
 
-The folder is not put on sys.path. A finder answers for it, before all others (as for the folder of a script) and only
-while the installation is at work, whatever door it was opened by and wherever the process stands. It writes no
-bytecode: a dry run changes nothing. What another installation of this process loaded under the same names is set aside
-until that one is at work again; two that are at work in threads at once must not share names.
+The folder is not on sys.path. A finder serves it before all others (as for the folder of a script), and only while the
+installation is at work, in every interface and from any working directory. It writes no bytecode, because a dry run
+changes nothing. Modules that another installation of this process loaded under the same names are put away until that
+one is at work again; two installations that work in threads at once must not share names.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from types import ModuleType
 from typing import Any
 
 _NEVER = sys.stdlib_module_names | {"kfm"}
-_aside: dict[str, dict[str, ModuleType]] = {}  # by folder: what was loaded from it
-_current = ""  # the folder that answers now
-_found: set[str] = set()  # the names it has answered for
+_aside: dict[str, dict[str, ModuleType]] = {}  # by folder: the modules loaded from it
+_current = ""  # the folder that is served now
+_found: set[str] = set()  # the names that it has served
 
 
 class _Quiet(SourceFileLoader):
-    """Neither reads bytecode nor writes it."""
+    """Neither reads nor writes bytecode."""
 
     def path_stats(self, path: Any) -> Any:
         raise OSError(path)
@@ -48,7 +48,8 @@ _finder = _Beside()
 
 
 def offers(folder: str, name: str) -> bool:
-    """Is there a module, or a folder with modules, of this name? Never in place of the standard library, or of kfm."""
+    """Return whether the folder has a module, or a folder with modules, of this name. The standard library and kfm are
+    never replaced."""
     if name in _NEVER:
         return False
     start = os.path.join(folder, name)
@@ -58,7 +59,7 @@ def offers(folder: str, name: str) -> bool:
 
 
 def enter(folder: str) -> None:
-    """This installation is at work from now on."""
+    """Serve the modules of this installation from now on."""
     global _current
     if _current == folder:
         return
@@ -72,7 +73,7 @@ def enter(folder: str) -> None:
 
 
 def leave(folder: str) -> None:
-    """It is not, for now: its modules make room for others of the same names."""
+    """Stop serving them: other modules may use the same names."""
     global _current
     if not folder or _current != folder:
         return

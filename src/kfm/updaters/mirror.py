@@ -1,4 +1,4 @@
-"""A connector without code of its own: what kfm.yml names is published as it came."""
+"""A connector without code of its own: it publishes the sources named in kfm.yml unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHUNK = 1 << 20
 
 
 class Mirror(Connector):
-    """Every source of the dataset, byte for byte as far as its contract lets it pass, under the name it has there."""
+    """Publishes every source of the dataset under its name, byte for byte as far as its contract accepts it."""
 
     version = "1.0.0"
 

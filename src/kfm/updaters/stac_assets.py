@@ -1,12 +1,12 @@
-"""A connector for STAC: every asset of the items and collections that kfm.yml names is published as it came.
+"""A connector for STAC: it publishes every asset of the items and collections that kfm.yml names, unchanged.
 
     sources:
       scene: {uri: https://stac.example.org/collections/c/items/scene.json, format: stac}
 
-A document is an item, an item collection, or a collection: then its own assets, and the items that it links to. The key
-of an asset is its item and its name there. A document names addresses, and whoever writes it is not whoever wrote
-kfm.yml: what it names must lie where it lies itself, or on one of `hosts`, and from elsewhere nothing leads to this
-machine or into a bucket that our keys open.
+A document is an item, an item collection, or a collection; a collection stands for its own assets and the items that
+it links to. The key of an asset is its item and its name there. The author of a document is not the author of
+kfm.yml: an address in it must be on the document's own host or on one of `hosts`, and no foreign document leads to
+this machine or into a bucket that our keys open.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from kfm.parsing.strict_json import decode
 CHUNK = 1 << 20
 MOST_ITEMS = 1000
 MOST_ASSETS = 10_000
-_SHA256 = "1220"  # how a multihash of SHA-256 begins
+_SHA256 = "1220"  # the start of a SHA-256 multihash
 
 
 class Found(NamedTuple):
-    """An asset, where it was named."""
+    """An asset and the address that a document gives for it."""
 
     key: tuple[str, str]
     address: str
-    digest: str  # that it must have; empty: nobody says
+    digest: str  # the required digest; empty: none is given
 
 
 class Assets(Connector):
     """Subclass it to read from more `hosts`, or only some `names`."""
 
     version = "1.0.0"
-    hosts: ClassVar[tuple[str, ...]] = ()  # that assets and items may lie on beside the one of their document
-    names: ClassVar[tuple[str, ...]] = ()  # of the assets that are wanted; empty: all
+    hosts: ClassVar[tuple[str, ...]] = ()  # hosts of assets and items besides that of their document
+    names: ClassVar[tuple[str, ...]] = ()  # the names of the wanted assets; empty: all
 
     def discover(self, ctx: Context) -> Capabilities:
-        """Pins the documents, and what they name. Those of kfm.yml come first."""
+        """Pin the documents and the assets they name. The documents of kfm.yml come first."""
         found: list[Found] = []
         items = 0
         for name in ctx.sources.names():
@@ -79,7 +79,7 @@ class Assets(Connector):
         for position, ref in enumerate(manifest.sources):
             if ref.partition:
                 if ref.partition in made:
-                    raise Refused("two items have one id", hint="ask whoever writes the catalog")
+                    raise Refused("two items have one id", hint="ask the publisher of the catalog")
                 made[ref.partition] = partial(_copied, position, ref.media_type)
         named = [ref for ref in manifest.sources if ref.name]
         return WorkArtifacts(made, complete=bool(named) and all(ref.complete for ref in named))
@@ -98,7 +98,7 @@ class Assets(Connector):
                 if self.names and name not in self.names:
                     continue
                 if not isinstance(asset, dict) or not _is_name(item.get("id")) or not _is_name(name):
-                    raise Refused("an asset has no plain id or name", hint="ask whoever writes the catalog")
+                    raise Refused("an asset has no plain id or name", hint="ask the publisher of the catalog")
                 said = asset.get("file:checksum", "")
                 plain = isinstance(said, str) and said[:4] == _SHA256 and len(said) == 68
                 yield Found(
@@ -106,18 +106,20 @@ class Assets(Connector):
                 )
 
     def _address(self, href: Any, ref: SourceRef) -> str:
-        """Where something lies that a document names."""
+        """Return the address of an asset or item in a document. Raise Refused if it is not allowed."""
         if not isinstance(href, str) or not href or len(href) > 4000 or not is_printable(href):
-            raise Refused("a STAC document names something without an address", hint="ask whoever writes it")
+            raise Refused(
+                "a STAC document names an asset or item without an address", hint="ask the publisher of the catalog"
+            )
         base = ref.uri.partition("#")[0].partition("?")[0]
         scheme = href.partition(":")[0].lower() if ":" in href.partition("/")[0] else ""
-        if "://" not in base:  # a file: so is what lies beside it
+        if "://" not in base:  # a file, so its assets are files too
             if scheme in ("http", "https"):
                 return self._allowed(href, "")
             if scheme or href.startswith("/"):
                 raise _elsewhere()
             path = posixpath.normpath(posixpath.join(posixpath.dirname(base), href.partition("#")[0]))
-            return path if path.startswith("/") else f"./{path}"  # and not the name of a source
+            return path if path.startswith("/") else f"./{path}"  # so that it is not taken for the name of a source
         from urllib.parse import urljoin
 
         joined = _joined(base, href) if base.startswith("s3://") else urljoin(base, href)
@@ -134,7 +136,7 @@ class Assets(Connector):
 
 
 def _joined(base: str, href: str) -> str:
-    """In a bucket. urljoin knows nothing of it."""
+    """Join a relative address to one in a bucket, which urljoin does not support."""
     if "://" in href:
         return href
     bucket, _, key = base.removeprefix("s3://").partition("/")
@@ -144,15 +146,15 @@ def _joined(base: str, href: str) -> str:
 
 def _elsewhere() -> Refused:
     return Refused(
-        "a STAC document names something that lies elsewhere than it does itself",
-        hint="if this is meant, name its host in a subclass of kfm.updaters.stac_assets:Assets, as `hosts`",
+        "a STAC document names an address on another host than its own",
+        hint="if this is intended, name the host in a subclass of kfm.updaters.stac_assets:Assets, as `hosts`",
     )
 
 
 def _read(ctx: Context, ref: SourceRef) -> dict[str, Any]:
     document = decode(ctx.sources.bytes(ref), "a STAC document")
     if not isinstance(document, dict):
-        raise Refused("a STAC document is no object", hint="name an item, an item collection or a collection")
+        raise Refused("a STAC document is not an object", hint="name an item, an item collection or a collection")
     return document
 
 

@@ -1,4 +1,4 @@
-"""Loads an author's updater, and answers whatever is wrong with it in one line."""
+"""Loads an author's updater, and reports a problem with it in one line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kfm.errors import BadInput, KfmError, place_of
 from kfm.model.keys import digest
 from kfm.model.updater import Updater, check_updater
 
-_turn = threading.RLock()  # a file that another thread still reads has no classes yet; CPython 3.11 cannot parse in two
+_turn = threading.RLock()  # one load at a time: CPython 3.11 cannot parse in two threads
 
 
 PACKAGE = "package"
@@ -21,8 +21,8 @@ GROUP = "kfm.updaters"  # of entry points
 
 
 def load_updater(name: str, spec: str, at: Callable[[str], str]) -> Updater:
-    """`file.py:Class`, the file found by `at` in the folder of the installation, `package.module:Class`, or
-    `package:NAME`, what an installed package offers under this name."""
+    """Return the updater of `file.py:Class` (a file in the installation's folder, found by `at`), of
+    `package.module:Class`, or of `package:NAME`, an entry point of an installed package. Raise BadInput."""
     from kfm.updaters.local_imports import enter
 
     where, _, class_name = spec.rpartition(":")
@@ -55,7 +55,7 @@ def load_updater(name: str, spec: str, at: Callable[[str], str]) -> Updater:
 
 
 def at_work(folder: str, is_now: bool = True) -> None:
-    """The installation in this folder is at work, or not any more: its modules are found, or make room for others."""
+    """Make the modules of the installation in this folder importable, or no longer."""
     from kfm.updaters.local_imports import enter, leave
 
     with _turn:
@@ -67,7 +67,9 @@ def _from_file(name: str, path: str, full: str) -> ModuleType:
 
     if not os.path.isfile(full):
         raise BadInput(f"the updater file of dataset {name} does not exist: {path}", hint="check `updater:` in kfm.yml")
-    module_name = "kfm_updater_" + digest(os.fsencode(full))[7:39]  # by the whole path: no two files share one
+    module_name = (
+        "kfm_updater_" + digest(os.fsencode(full))[7:39]
+    )  # from the whole path, so that no two files share a name
     module = sys.modules.get(module_name)
     if module is not None:
         return module
@@ -75,7 +77,7 @@ def _from_file(name: str, path: str, full: str) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
-    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # reading an updater writes nothing
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # loading an updater writes nothing
     try:
         spec.loader.exec_module(module)
     except BaseException as problem:
@@ -101,7 +103,7 @@ def _from_module(name: str, where: str) -> ModuleType:
 
 
 def _from_package(name: str, wanted: str) -> tuple[ModuleType, str]:
-    """The module and the class behind an entry point. Two packages of one name are refused: neither is meant."""
+    """Return the module and class of an entry point. Raise BadInput if two packages offer the same name."""
     from importlib.metadata import entry_points
 
     offered = entry_points(group=GROUP)
@@ -115,7 +117,7 @@ def _from_package(name: str, wanted: str) -> tuple[ModuleType, str]:
     where, _, class_name = found[0].partition(":")
     if len(found) > 1 or not class_name.isidentifier():
         raise BadInput(
-            f"it is not plain which class the updater {wanted} of dataset {name} is: {' or '.join(found)}",
+            f"the updater {wanted} of dataset {name} is ambiguous: {' or '.join(found)}",
             hint=f"an entry point {GROUP} names one class, as module:Class, and only one package has it",
         )
     return _from_module(name, where), class_name
@@ -134,7 +136,7 @@ def _unusable(name: str, where: str, problem: BaseException, what: str) -> BadIn
     if absent and all(part.isidentifier() for part in absent.split(".")):
         return BadInput(
             f"the updater of dataset {name} cannot be {what}: there is no module {absent} (imported at {place})",
-            hint="install it where kfm is installed, put it beside kfm.yml, or check the name",
+            hint="install it where kfm is installed, put it next to kfm.yml, or check the name",
         )
     return BadInput(
         f"the updater of dataset {name} cannot be {what}: {type(problem).__name__} at {place}",

@@ -137,7 +137,7 @@ def test_a_file_leads_nowhere_else(tmp_path: Path, href: str) -> None:
     put(tmp_path, "i/c/item.json", item("scene-1", {"x": {"href": href}}))
     there = site(tmp_path / "i", "c/item.json")
     answer = there.kfm("run", expect=3)
-    assert "lies elsewhere" in answer.err or "is not a path to a file" in answer.err
+    assert "on another host" in answer.err or "is not a path to a file" in answer.err
     assert "canary" not in answer.out + answer.err
 
 
@@ -155,7 +155,7 @@ def test_a_document_from_a_server_leads_to_no_other_place_that_is_allowed(tmp_pa
         with serving(documents) as here:
             hosts = f'"127.0.0.1:{port}", "{here.partition("://")[2]}"'
             there = site(tmp_path, f"{here}/item.json", allow=hosts, endpoint=private)
-            assert "lies elsewhere" in there.kfm("run", expect=3).err
+            assert "on another host" in there.kfm("run", expect=3).err
     assert other.asked == []
 
 

@@ -215,7 +215,7 @@ def test_what_no_step_can_look_at_is_carried_or_refused() -> None:
     body = written(rows)
     found = read(made(body, "parquet", [{"sort": ["id"]}], "parquet"))
     assert found.to_pylist() == rows.take([1, 0]).to_pylist()
-    with pytest.raises(BadInput, match="column 'raw' is of a type that no step can look at"):
+    with pytest.raises(BadInput, match="column 'raw' has a type that no step can read"):
         made(body, "parquet", [{"sort": ["raw"]}], "parquet")
     with pytest.raises(BadInput, match="has no plain values"):
         made(body, "parquet", [], "ndjson")

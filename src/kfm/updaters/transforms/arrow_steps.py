@@ -1,10 +1,10 @@
-"""The steps over columns of Arrow, with the results of the steps over records.
+"""The steps over Arrow columns, with the same results as the steps over records.
 
-Where a kernel of Arrow has exactly the meaning of a step it is used. Elsewhere the very function of the other engine is
-asked about each distinct value of a batch. What both see is made alike when it is read: NaN and the infinities are
-null, and negative zero is zero. A hidden last column tells where each row stood in its source.
+An Arrow kernel is used where it has exactly the meaning of a step. Otherwise the function of the record engine is
+called for each distinct value of a batch. Both engines see the same values: on reading, NaN and the infinities become
+null, and negative zero becomes zero. A hidden last column holds the number of each row in its source.
 
-Rows stream, but for `sort` and `deduplicate`, which hold all of them up to `MOST_HELD` bytes.
+Rows are streamed, except that `sort` and `deduplicate` keep all of them in memory, up to `MOST_HELD` bytes.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 Batches = Iterator["pa.RecordBatch"]
 Op = Callable[[Batches], Batches]
-MOST_HELD = 2 << 30  # bytes of rows that a step may hold
+MOST_HELD = 2 << 30  # bytes of rows that a step may keep in memory
 _TYPES = {"text": "string", "integer": "int64", "number": "float64", "boolean": "bool"}
 _COMPARED = {"equals": "equal", "above": "greater", "below": "less", "at_least": "greater_equal",
              "at_most": "less_equal"}  # fmt: skip
 
 
 def each(column: pa.Array, answer: Callable[[Any], Any], kind: Any) -> pa.Array:
-    """The answer for every value, each distinct one asked about once."""
+    """Return the result for every value, computed once per distinct value."""
     import pyarrow as pa
 
     known = column.dictionary_encode()
@@ -52,7 +52,7 @@ def each(column: pa.Array, answer: Callable[[Any], Any], kind: Any) -> pa.Array:
 
 
 class Pipeline:
-    """The steps over a source. `schema` is what comes out."""
+    """The steps over a source. `schema` is that of the output."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Pipeline:
         lookup: Callable[[StepConfig, Place], Lookup],
         added: Callable[[str, str], str],
     ) -> None:
-        """`added`: of which type a column of another source is, in the words of a cast."""
+        """`added` returns the type, in the words of a cast, of a column of another source."""
         self.schema = schema
         self._added = added
         step_columns.follow(schema.names, steps, pointers=False)
@@ -119,18 +119,18 @@ class Pipeline:
 
 
 def check_plain(schema: pa.Schema, output: str, known: Sequence[str] = ()) -> None:
-    """Refuses to write as text what has no plain value, unless it is `known` how."""
+    """Raise BadInput if a column without plain values is to be written as text, unless it is in `known`."""
     for field in schema:
         if arrow.family(field.type) == "other" and field.name not in known:
             raise BadInput(
-                f"output {output}: a column of the source has no plain values, and is still there in the end",
+                f"output {output}: a column of the source has no plain values and is still in the output",
                 hint="leave it out with a select, or write parquet",
                 column=field.name,
             )
 
 
 def without_box(schema: pa.Schema) -> pa.Schema:
-    """What the writer of the source said of its geometries, as far as it is still true."""
+    """Return the schema with the geometry metadata of the source that is still true."""
     said = {}
     if b"geo" in (schema.metadata or {}):
         geo = decode(schema.metadata[b"geo"], "geo")
@@ -143,7 +143,7 @@ def without_box(schema: pa.Schema) -> pa.Schema:
 
 
 def word_for(read: Reader, source: str, form: str, column: str) -> str:
-    """Of which type a column that a join adds is: texts of a table; of Parquet its own, and dates as texts."""
+    """Return the type of a column that a join adds: text from a CSV; from Parquet its own type, with dates as texts."""
     if form == "csv":
         return "text"
     opened = Opened(read, source)
@@ -155,12 +155,13 @@ def word_for(read: Reader, source: str, form: str, column: str) -> str:
 
 
 def shown(batches: Batches) -> Batches:
-    """Without the hidden column."""
+    """Yield the batches without the hidden column."""
     return (batch.select(batch.schema.names[:-1]) for batch in batches)
 
 
 def table_as_parquet(names: Sequence[str], types: Sequence[str], stream: Iterable[Rows]) -> Iterator[bytes]:
-    """Rows of a table: texts, and what a cast made a number or a truth as that, and blank then as null."""
+    """Yield rows of a table as Parquet: texts, and columns that were cast as numbers or booleans, with blanks as
+    null."""
     pa = arrow.library("Parquet")
     kinds = [pa.type_for_alias(_TYPES[kind]) for kind in types]
     schema = pa.schema(list(zip(names, kinds, strict=True)))
@@ -180,7 +181,7 @@ def table_as_parquet(names: Sequence[str], types: Sequence[str], stream: Iterabl
 
 
 def only(column: str, value: str, batches: Batches) -> Batches:
-    """The rows of one partition."""
+    """Return the rows of one partition."""
     return _mapped(
         lambda batch: batch.filter(each(batch.column(column), lambda found: text_of(found) == value, "bool")), batches
     )
@@ -208,14 +209,14 @@ def _mask(said: FilterConfig, column: pa.Array) -> pa.Array:
 
 
 def _is_exact(kind: str, operand: Any) -> bool:
-    """Whether Arrow compares them as Python does."""
+    """Return whether Arrow compares these as Python does."""
     if type(operand) is int and abs(operand) <= MAX_INTEGER:
         return kind in ("integer", "number")
     return kind == "number" and type(operand) is float
 
 
 def _cast_type(schema: pa.Schema, name: str, kind: str) -> pa.DataType:
-    """An integer that is cast to a number stays what it is: it is one, however large."""
+    """Return the type after a cast. An integer that is cast to a number stays an integer."""
     import pyarrow as pa
 
     before = schema.field(name).type
@@ -301,7 +302,7 @@ def _held(batches: Batches, schema: pa.Schema, at: Place) -> pa.Table:
 
 
 def _key(column: pa.Array) -> pa.Array:
-    """What is compared: blank texts are null."""
+    """Return the values to compare; blank texts become null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -323,12 +324,12 @@ def _sort(by: Sequence[tuple[str, str]], schema: pa.Schema, at: Place, batches: 
     table = _held(batches, schema, at)
     keys = [_rank(_key(arrow.plain(table.column(name)))) for name, _ in by]
     keyed = pa.Table.from_arrays(keys, [str(n) for n in range(len(by))])
-    order = pc.sort_indices(keyed, sort_keys=[(str(n), order) for n, (_, order) in enumerate(by)])  # stable, null last
+    order = pc.sort_indices(keyed, sort_keys=[(str(n), order) for n, (_, order) in enumerate(by)])  # stable, nulls last
     yield from _taken(table, order)
 
 
 def _taken(table: pa.Table, rows: pa.Array) -> Batches:
-    """Some rows, as many at a time as are looked at together: all of them would be held twice."""
+    """Yield some rows at a time: all at once would need twice the memory."""
     import pyarrow as pa
 
     columns = [arrow.plain(column) for column in table.columns]
@@ -338,7 +339,7 @@ def _taken(table: pa.Table, rows: pa.Array) -> Batches:
 
 
 def _rank(column: pa.Array) -> pa.Array:
-    """Texts as their places in their order: many times the same text is compared once."""
+    """Return texts as their ranks, so that repeated texts are compared once."""
     import pyarrow.compute as pc
 
     if arrow.family(column.type) != "text":
@@ -363,7 +364,7 @@ def _deduplicate(by: Sequence[str], keep: str, schema: pa.Schema, at: Place, bat
         none = blank if none is None else pc.and_(none, blank)
         known = key.dictionary_encode(null_encoding="encode")
         found = known.indices.cast(pa.int64())
-        if codes is not None:  # both are below the number of rows
+        if codes is not None:  # both are smaller than the number of rows
             found = pc.add(pc.multiply(codes, arrow.number(len(known.dictionary))), found)
             found = found.dictionary_encode().indices.cast(pa.int64())
         codes = found

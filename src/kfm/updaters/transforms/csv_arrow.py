@@ -1,10 +1,10 @@
-"""A large table of plain text through steps that only choose and order rows, by columns of Arrow: the very bytes that
-the steps over texts make, in a fraction of the time.
+"""Runs steps that only choose and order rows over a large plain CSV with Arrow: the same bytes as the text engine
+writes, in a fraction of the time.
 
-It is an answer or None, and None is told before anything is made: then the other engine does it. So it is for whatever
-means the same to both beyond doubt: UTF-8 without a mark, lines that end with `\\n`, no quote anywhere, no NUL. What a
-text means (blank, a number, a pattern) is asked of the other engine, once for each distinct one. Without pyarrow, and
-in any other language, the other engine makes the same.
+It returns the output, or None before any output is made; then the text engine does the work. It accepts only input
+that both engines certainly read alike: UTF-8 without a byte order mark, lines that end with `\\n`, no quote, no NUL.
+The text engine decides, once per distinct text, what a text means (blank, a number, a pattern). Without pyarrow, and
+in other languages, the text engine writes the same bytes.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from kfm.updaters.transforms.transform_errors import Place
 if TYPE_CHECKING:
     import pyarrow as pa
 
-LEAST = 4 << 20  # bytes of a source: a smaller one is done before Arrow is loaded
-MOST = 256 << 20  # a larger one does not have to fit into memory: the other engine lays rows aside
+LEAST = 4 << 20  # bytes of a source: a smaller one is finished before Arrow is imported
+MOST = 256 << 20  # a larger source need not fit into memory: the text engine uses scratch files
 BLOCK = 1 << 20  # bytes that Arrow reads together
 _CODES = 2**62
 _OFFSET = struct.Struct("=i")
@@ -36,7 +36,7 @@ Steps = Sequence[tuple[StepConfig, Place]]
 
 
 def is_for(size: int, layout: Layout, steps: Steps) -> bool:
-    """Whether it is worth looking at the table itself."""
+    """Return whether the size, layout and steps suit this engine."""
     return (
         LEAST <= size <= MOST
         and bool(steps)
@@ -49,7 +49,7 @@ def is_for(size: int, layout: Layout, steps: Steps) -> bool:
 def table_as_csv(
     open_body: Callable[[], BinaryIO], layout: Layout, steps: Steps, partition_by: str, partition: str | None
 ) -> Iterator[bytes] | None:
-    """The output, or None: the other engine must make it."""
+    """Return the output; None if the text engine must make it."""
     try:
         import pyarrow as pa
         import pyarrow.csv
@@ -69,18 +69,18 @@ def table_as_csv(
             names, start = body[start:end].decode().split(layout.delimiter), end + 1
         except UnicodeDecodeError:
             return None
-    if body.startswith(_MARK, start):  # which Arrow would take for none of the text
+    if body.startswith(_MARK, start):  # Arrow would drop it
         return None
     try:
         table = _read(memoryview(body)[start:], layout.delimiter, len(names))
-    except (pa.ArrowInvalid, pa.ArrowCapacityError):  # whatever is wrong with it, or too long: said by the other engine
+    except (pa.ArrowInvalid, pa.ArrowCapacityError):  # the text engine reports what is wrong
         return None
     del body
     found = Columns(names, table)
     del table
     if partition is not None:
         found.only(partition_by, partition)
-    for step, place in steps:  # all names first, as the other engine does
+    for step, place in steps:  # check all names first, as the text engine does
         check(names, step, place, pointers=False)
         names = after(names, step)
     for step, _ in steps:
@@ -115,20 +115,20 @@ def _read(body: memoryview, delimiter: str, width: int) -> pa.Table:
 
 
 def _masked(column: pa.Array, mask: Callable[[list[str]], list[bool]]) -> pa.Array:
-    """The answer about every text, each distinct one asked about once."""
+    """Return the result for every text, computed once per distinct text."""
     known = column.dictionary_encode()
     texts = known.dictionary.to_pylist()
     return arrow.truths(mask(texts) if texts else []).take(known.indices)
 
 
 class Columns:
-    """Rows of texts, and what they are called. Which rows are left, and in which order, is told by their numbers: the
-    table itself is read again when they are written."""
+    """The texts of a table and their column names. It tracks the remaining rows and their order by row number; the
+    table is read again when they are written."""
 
     def __init__(self, names: Sequence[str], table: pa.Table) -> None:
         self._names = list(names)
         self._columns = [arrow.plain(column) for column in table.columns]
-        self._rows: Any = None  # None: all, as they came
+        self._rows: Any = None  # None: all rows in source order
 
     def _column(self, name: str) -> pa.Array:
         column = self._columns[self._names.index(name)]
@@ -140,11 +140,11 @@ class Columns:
         self._rows = pc.indices_nonzero(mask) if self._rows is None else self._rows.filter(mask)
 
     def only(self, name: str, value: str) -> None:
-        """The rows of one partition."""
+        """Keep the rows of one partition."""
         self.keep(_masked(self._column(name), lambda texts: [text == value for text in texts]))
 
     def take(self, step: StepConfig) -> None:
-        """Do one step. Its columns are there."""
+        """Apply one step. Its columns exist."""
         if step.select:
             self._columns = [self._columns[self._names.index(name)] for name in step.select]
             self._names = list(step.select)
@@ -178,14 +178,14 @@ class Columns:
             return
         back = pc.array_sort_indices(arrow.numbers(size), order="descending") if last else None
         found = codes.found.take(back) if last else codes.found
-        # Counted in the order in which they first come, a key is new if it is past all before it.
+        # Keys are numbered in order of first occurrence, so a key is new if its number exceeds all before it.
         counts = found.dictionary_encode().indices.cast(pa.int64())
         before = pa.concat_arrays([arrow.numbers(1, -1), pc.cumulative_max(counts).slice(0, size - 1)])
         fresh = pc.greater(counts, before)
         self.keep(pc.or_(fresh.take(back) if last else fresh, codes.blank))
 
     def lines(self) -> Iterator[bytes]:
-        """As the other engine writes them."""
+        """Yield the lines as the text engine writes them."""
         yield (line_of(self._names) + "\n").encode()
         size = len(self._columns[0]) if self._rows is None else len(self._rows)
         for start in range(0, size, arrow.BATCH):
@@ -197,12 +197,12 @@ class Columns:
 
 
 class _Codes:
-    """One number for the keys of each row: the same for the same keys; if asked for, in their order. Blank texts are
-    alike, and come last."""
+    """One number per row for its keys: equal for equal keys, and in key order if requested. Blank texts are equal and
+    last."""
 
     def __init__(self) -> None:
         self.found: Any = None
-        self.blank: Any = None  # where every key is
+        self.blank: Any = None  # rows in which every key is blank
         self._count = 1
 
     def add(self, column: pa.Array, *, ordered: bool = False, descending: bool = False) -> None:
@@ -250,7 +250,7 @@ def _blanks(texts: pa.Array) -> pa.Array:
 
 
 def _text_of(columns: Sequence[pa.Array]) -> bytes:
-    """Lines of fields in which there is neither a comma nor a quote nor the end of a line."""
+    """Return lines of fields without commas, quotes or line ends."""
     import pyarrow.compute as pc
 
     if len(columns) == 1:
@@ -259,6 +259,6 @@ def _text_of(columns: Sequence[pa.Array]) -> bytes:
     lines = pc.binary_join_element_wise(
         *first, pc.binary_join_element_wise(last, arrow.text(""), arrow.text("\n")), arrow.text(",")
     )
-    _, offsets, values = lines.buffers()  # they lie one after another
+    _, offsets, values = lines.buffers()  # the values are contiguous
     (start,), (end,) = (_OFFSET.unpack_from(offsets, 4 * at) for at in (lines.offset, lines.offset + len(lines)))
     return bytes(values[start:end])

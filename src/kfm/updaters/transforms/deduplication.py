@@ -1,8 +1,7 @@
-"""One row of each key, within a bound of memory.
+"""Keeps one row per key within a memory limit.
 
-As long as the keys fit they are kept in a set, and the first row of each passes as it comes. Once they do
-not, and for `last` from the beginning, rows are sorted by key, one of each is taken, and these are put back
-into their order.
+As long as the keys fit, they are in a set, and the first row of each key passes at once. After that, and for `last`
+from the beginning, rows are sorted by key, one per key is chosen, and the chosen rows are put back in order.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from kfm.updaters.transforms.external_sort import Keys, Payloads, Room, Sorted, 
 
 _SHORT = 32
 
-KeyTexts = Sequence[str | None]  # what the rows of one key have in common; None: no key, the row stays
+KeyTexts = Sequence[str | None]  # the key of each row; None: no key, so the row stays
 
 
 class Deduplicator:
-    """Ask `fresh` while it is not `full`; then `lay_aside`, and take `rows` in the end."""
+    """Call `fresh` while it is not `full`; then `lay_aside`, and take `rows` at the end."""
 
     def __init__(
         self,
@@ -39,12 +38,12 @@ class Deduplicator:
         return self._last or len(self._seen) > self._limit
 
     def fresh(self, keys: KeyTexts) -> list[bool]:
-        """Which of these rows stay."""
+        """Return which of these rows stay."""
         seen, add = self._seen, self._seen.add
         return [key is None or (key not in seen and not add(key)) for key in _compact(keys)]
 
     def lay_aside(self, payloads: Payloads, tags: Tags, keys: KeyTexts) -> None:
-        """Rows of which it is not known yet whether they stay. The count of each is the first of its tags."""
+        """Store rows that are not decided yet. The first tag of each is its number."""
         counts = range(self._count, self._count + len(payloads))
         self._count += len(payloads)
         tagged: Tags = [(count, *tag) for count, tag in zip(counts, tags or [()] * len(payloads), strict=True)]
@@ -55,7 +54,7 @@ class Deduplicator:
         self._by_key.add(payloads, tagged, [keys])
 
     def rows(self) -> Iterator[Sorted]:
-        """Those laid aside that stay, in their order."""
+        """Yield the stored rows that stay, in order."""
         try:
             for chosen in self._chosen():
                 self._by_count.add(chosen.payloads, chosen.tags, _counted(chosen.payloads, chosen.tags))
@@ -69,7 +68,7 @@ class Deduplicator:
         self._by_count.close()
 
     def _chosen(self) -> Iterator[Sorted]:
-        """Sorted by key and then as they came: the first or the last of each key, and all without one."""
+        """Yield, sorted by key and arrival, the first or last row of each key, and all rows without one."""
         before: tuple[str | None, object, tuple[int, ...]] | None = None
         for some in self._by_key.rows():
             chosen = Sorted([], [])
@@ -92,7 +91,7 @@ def _counted(_payloads: Payloads, tags: Tags) -> Keys:
 
 
 def _compact(keys: KeyTexts) -> Sequence[str | bytes | None]:
-    """Long keys as 128-bit digests."""
+    """Replace long keys by 128-bit digests."""
     if max(map(len, filter(None, keys) if None in keys else keys), default=0) <= _SHORT:  # type: ignore[arg-type]
         return keys
     return [key if key is None or len(key) <= _SHORT else _digest(key) for key in keys]

@@ -1,7 +1,7 @@
-"""Puts rows in order within a bound of memory: more than fits is sorted in parts that lie aside meanwhile.
+"""Sorts rows within a memory limit: more rows are sorted in parts that are written to a scratch file.
 
-A row is a payload (a text or bytes, from which its keys can be read again) and its tags, whole numbers
-that go with it. The order of rows that are alike stays.
+A row is a payload (a text or bytes, from which its keys can be read again) and its tags, integers that go with it. Rows
+with equal keys keep their order.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
-ROW = 128  # bytes that a row and its key count for beside its characters
-CARRIED = 64  # and each of its columns that is carried along
-FRAME = 2048  # rows that are laid aside and handed on together
+ROW = 128  # bytes counted for a row and its key, besides its characters
+CARRIED = 64  # bytes counted for each carried column of a row
+FRAME = 2048  # rows that are written and returned together
 
 Payloads = list[Any]
 Tags = Sequence[tuple[int, ...]]
 _FRAME = tuple[list[Any], list[tuple[int, ...]]]
 _Part = tuple[int, int]
-Keys = list[Sequence[Any]]  # a sequence for each column to sort by; None: blank
+Keys = list[Sequence[Any]]  # one sequence per sort column; None: blank
 
 
 class Room(NamedTuple):
-    """How much a step may hold, and where it lays aside what is more."""
+    """How much a step may keep in memory, and where it writes the rest."""
 
     scratch: Callable[[], BinaryIO]
-    budget: int = 256 << 20  # bytes of rows in memory, about
+    budget: int = 256 << 20  # approximate bytes of rows in memory
     keys: int = 1 << 20  # keys in memory
 
 
 class Sorted(NamedTuple):
     payloads: Payloads
     tags: list[tuple[int, ...]]
-    carried: list[list[Any]] = []  # what was given along with the rows, unless they were laid aside meanwhile
+    carried: list[list[Any]] = []  # columns passed with the rows, unless these went to the scratch file
 
 
 class _Aside:
-    """What was laid aside: parts, each of frames that are written and read whole."""
+    """The scratch file: parts, each made of frames that are written and read whole."""
 
     def __init__(self, room: Room) -> None:
         self.parts: list[_Part] = []
@@ -70,7 +70,7 @@ class _Aside:
 
 
 class Sorter:
-    """`keys` reads the keys of rows; `descending` says of each whether the largest comes first."""
+    """`keys` reads the keys of rows; `descending` says for each key whether the largest comes first."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Sorter:
         self._aside = _Aside(room)
 
     def add(self, payloads: Payloads, tags: Tags, keys: Keys, carried: Sequence[Sequence[Any]] = ()) -> None:
-        """`tags` may be empty: then no row has any. `carried` are columns that need not be read again."""
+        """Add rows. `tags` may be empty if no row has any. `carried` are columns that need not be read again."""
         if not self._payloads:
             self._carried = [[] for _ in carried]
         for kept, column in zip(self._carried, carried, strict=True):
@@ -103,7 +103,7 @@ class Sorter:
             self._lay_aside()
 
     def rows(self) -> Iterator[Sorted]:
-        """All rows in order, some at a time."""
+        """Yield all rows in order, some at a time."""
         if not self._aside.parts:
             yield from self._in_memory()
             return
@@ -111,7 +111,7 @@ class Sorter:
         yield from self._merged()
 
     def keys(self, some: Sorted) -> Sequence[Any]:
-        """The first key of rows that were given back."""
+        """Return the first key of returned rows."""
         return self._keys_of(some.payloads, some.tags)[0]
 
     def close(self) -> None:
@@ -180,7 +180,7 @@ def _comparable(value: Any, descending: bool) -> tuple[int, Any]:
 
 
 class _Turned:
-    """A value that comes before those it is larger than."""
+    """A value with reversed order."""
 
     __slots__ = ("value",)
 
@@ -197,14 +197,14 @@ class _Turned:
 # --------------------------------------------------------------------- rows of texts
 
 _NUL = "\0"
-_COUNT = 5 * 10**12  # the count of the first row; all have as many digits
+_COUNT = 5 * 10**12  # the number of the first row; all numbers have as many digits
 
 
 class TextSorter:
-    """Rows of which all is text, and none has a NUL: each is held as one text that begins with its keys.
+    """Sorts rows of texts without NUL: each row is one text that begins with its keys.
 
-    Each field stands after a NUL, which comes before everything, and a sign that puts blank keys last. After
-    the keys comes the count of the row: the order of rows that are alike stays.
+    Each field follows a NUL, which sorts before everything, and a sign that puts blank keys last. The number of the row
+    follows the keys, so rows with equal keys keep their order.
     """
 
     def __init__(self, keys: int, descending: bool, room: Room) -> None:
@@ -219,7 +219,7 @@ class TextSorter:
         self._aside = _Aside(room)
 
     def add(self, columns: Sequence[Sequence[str]]) -> None:
-        """The keys are the first of the columns."""
+        """Add rows by columns; the keys are the first columns."""
         filled, blank = self._filled, self._blank
         keys, rest = columns[: self._keys], columns[self._keys :]
         size = len(columns[0])
@@ -238,7 +238,7 @@ class TextSorter:
             self._lay_aside()
 
     def rows(self) -> Iterator[tuple[list[list[str]], bool]]:
-        """The columns of all rows in order, some at a time, and whether no key is blank: one that is, is empty."""
+        """Yield the columns of all rows in order, some at a time, and whether no key is blank; a blank key is empty."""
         for texts in self._sorted():
             joined = "".join(texts)
             blank = self._blank in joined
@@ -262,7 +262,7 @@ class TextSorter:
 
     def _in_memory(self) -> Iterator[list[str]]:
         texts, self._texts = self._texts, []
-        texts.sort(reverse=not self._descending)  # no two are alike; taken from the end, where they can be let go
+        texts.sort(reverse=not self._descending)  # all differ; taken from the end, so that memory is freed
         while texts:
             some = texts[: -FRAME - 1 : -1]
             del texts[-FRAME:]
@@ -279,5 +279,5 @@ class TextSorter:
 
 
 def has_blank(column: Sequence[str]) -> bool:
-    """Whether any text is empty or white space."""
+    """Return whether any text is empty or white space."""
     return not all(column) or any(map(str.isspace, column))

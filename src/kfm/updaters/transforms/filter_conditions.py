@@ -1,7 +1,7 @@
-"""What a filter asks of a value, and of a whole column of texts at once.
+"""The conditions of a filter, for one value or for a whole column of texts.
 
-The value is read as what the configuration has: beside a number as a number, beside a text as a text. A value
-that cannot be read so, or is blank, fits nothing but `not_equals` and `blank: true`.
+A value is read with the type of the operand in the configuration: as a number next to a number, as a text next to a
+text. A value that cannot be read so, or is blank, meets only `not_equals` and `blank: true`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "equals": eq, "above": gt, "below": lt, "at_least": ge, "at_most": le
 }  # fmt: skip
 _NUMERIC = b"0123456789.+-"
-_SURE = 15  # characters of a text that, if it is a number, is one that a double holds
-_REMEMBERED = 1 << 16  # values of a column, each of at most so many characters
+_SURE = 15  # a number of at most this many characters is exact as a double
+_REMEMBERED = 1 << 16  # most cached values of a column; the next line limits their length
 _MEMORABLE = 64
 
 
 def test_of(said: FilterConfig) -> Test:
-    """Whether a value, of JSON or of a table, fits all conditions."""
+    """Return a function that says whether a value, of JSON or of a table, meets all conditions."""
     tests = _tests(said)
     return tests[0] if len(tests) == 1 else lambda value: all(test(value) for test in tests)
 
@@ -69,7 +69,7 @@ def _compared(name: str, operand: Scalar) -> Test:
 
 
 def mask_of(said: FilterConfig) -> Callable[[Sequence[str]], Mask]:
-    """The same for a column of texts: one answer a row."""
+    """Return the same for a column of texts: one result per row."""
     masks: list[Callable[[Sequence[str]], Mask]] = []
     bounds = [(name, operand) for name, operand in _comparisons(said) if type(operand) in (int, float)]
     if bounds:
@@ -101,8 +101,8 @@ def mask_of(said: FilterConfig) -> Callable[[Sequence[str]], Mask]:
 
 
 class _Remembered:
-    """The same answers, each value asked about once: columns repeat themselves. One that has very many values
-    is not remembered any more."""
+    """Caches the result per distinct value, because columns repeat values. A column with very many values is not
+    cached."""
 
     def __init__(self, mask: Callable[[Sequence[str]], Mask]) -> None:
         self._mask = mask
@@ -124,7 +124,7 @@ class _Remembered:
 
 
 def _each(test: Test, column: Sequence[str]) -> Mask:
-    """By distinct value: columns repeat themselves."""
+    """Test each distinct value once, because columns repeat values."""
     answers = {value: test(value) for value in set(column)}
     return list(map(answers.__getitem__, column))
 
@@ -142,7 +142,7 @@ def _among(texts: frozenset[Any], column: Sequence[str]) -> Mask:
 
 
 def _within(bounds: list[tuple[str, Any]], column: Sequence[str]) -> Mask:
-    numbers = sure_numbers(column, "nan")  # which no comparison is true of
+    numbers = sure_numbers(column, "nan")  # every comparison with NaN is false
     if numbers is None:
         tests = [_compared(name, operand) for name, operand in bounds]
         return _each(lambda value: all(test(value) for test in tests), column)
@@ -164,7 +164,7 @@ def _within(bounds: list[tuple[str, Any]], column: Sequence[str]) -> Mask:
 
 
 def sure_numbers(column: Sequence[str], blank: str = "") -> list[float] | None:
-    """The numbers, if every text is short and plainly one; None: look closer. `blank` stands for empty ones."""
+    """Return the numbers if every text is short and clearly a number; otherwise None. `blank` replaces empty texts."""
     joined = "".join(column)
     if not joined.isascii() or joined.encode().translate(None, _NUMERIC) or max(map(len, column), default=0) > _SURE:
         return None
@@ -175,7 +175,7 @@ def sure_numbers(column: Sequence[str], blank: str = "") -> list[float] | None:
 
 
 class Glob:
-    """A text where `*` is any text and `?` any one character. Looks for each part once, from left to right."""
+    """A pattern in which `*` is any text and `?` any one character. It searches each part once, from left to right."""
 
     def __init__(self, pattern: str) -> None:
         parts = glob_parts(pattern)
@@ -201,7 +201,7 @@ class Glob:
 
 
 class _Part:
-    """A text with places for any one character: what stands between two stars."""
+    """The text between two stars, with gaps for any one character."""
 
     def __init__(self, pieces: list[str]) -> None:
         self.size = sum(map(len, pieces)) + len(pieces) - 1
@@ -216,7 +216,7 @@ class _Part:
         return all(text.startswith(piece, position + offset) for offset, piece in self._pieces)
 
     def find(self, text: str, start: int, end: int) -> int:
-        """Where it stands first within these bounds, or -1."""
+        """Return its first position within these bounds, or -1."""
         last = end - self.size
         while start <= last:
             start = text.find(self._anchor, start, end)

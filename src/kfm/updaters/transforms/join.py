@@ -17,7 +17,7 @@ Key = str | tuple[str, ...]
 
 
 class Lookup:
-    """What a join adds to a row, by the key of the row. Keys are texts, equal to the letter."""
+    """The columns that a join adds to a row, by key. Keys are texts that must be exactly equal."""
 
     def __init__(self, read: Reader, join: JoinConfig, contract: DataContract, place: Place) -> None:
         self._found: dict[Key, tuple[Any, ...]] = {}
@@ -39,12 +39,12 @@ class Lookup:
         return None if key is None else self._found.get(key)
 
     def texts(self) -> dict[Key, tuple[str, ...]]:
-        """What is added, as texts."""
+        """Return the added columns as texts."""
         return {key: tuple(map(text_of, added)) for key, added in self._found.items()}
 
 
 def key_of(values: Sequence[Any]) -> Key | None:
-    """None if a part of it is blank."""
+    """Return the key; None if a part of it is blank."""
     if any(map(is_blank, values)):
         return None
     return text_of(values[0]) if len(values) == 1 else tuple(map(text_of, values))

@@ -1,9 +1,9 @@
-"""Records of JSON as rows: what their columns are, and which there were.
+"""JSON records as rows: their columns, and which columns occurred.
 
-Of a feature the columns are its properties, and its own `id`, `geometry` and `bbox`; of a STAC item also its
-`collection`, `links`, `assets`, `stac_version` and `stac_extensions`. A property of such a name is the column
-`properties.<name>`. Of anything else the columns are its members; of shapes in a file their attributes and
-their `geometry`.
+The columns of a feature are its properties and its own `id`, `geometry` and `bbox`; a STAC item also has `collection`,
+`links`, `assets`, `stac_version` and `stac_extensions`. A property with one of these names is the column
+`properties.<name>`. The columns of any other record are its members; those of a vector file are its attributes and
+`geometry`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 
 class Members:
-    """The names of all columns that any row had."""
+    """The names of all columns that occurred in any row."""
 
     __slots__ = ("any", "names")
 
@@ -32,14 +32,14 @@ class Members:
 
 
 def own_members(format_: str) -> tuple[str, ...]:
-    """The columns that are a feature's own, whatever it is made of."""
+    """Return the columns that are members of a feature itself in this format."""
     if format_ in VECTORS:
         return ("id", "geometry")
     return ITEM_MEMBERS if format_ == "stac" else FEATURE_MEMBERS
 
 
 class Properties:
-    """Properties under the names of columns and back: each name has one of the other."""
+    """Maps property names to column names and back, one to one."""
 
     def __init__(self, format_: str) -> None:
         self.own = own_members(format_)
@@ -63,8 +63,8 @@ class Properties:
 def rows_of(
     read: Reader, output: str, source: str, contract: DataContract, members: Members, *, shapes: bool = False
 ) -> Iterator[tuple[int, Row]]:
-    """Each record as a row, with its number in the accepted source. `shapes`: geometries are read, and not only
-    carried."""
+    """Yield each record as a row, with its number in the accepted source. With `shapes`, geometries are parsed;
+    otherwise they are passed through."""
     format_ = contract.format
     geographic = format_ in ("geojson", "stac")
     properties = Properties(format_)

@@ -1,4 +1,4 @@
-"""The steps over records of JSON, one by one. A member that a record lacks is null."""
+"""The steps over JSON records, one by one. A missing member is null."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kfm.updaters.transforms.step_columns import follow
 from kfm.updaters.transforms.step_values import UNFIT, cast, identity, place
 from kfm.updaters.transforms.transform_errors import Place
 
-Stream = Iterator[tuple[int, Row]]  # number in the source, record
+Stream = Iterator[tuple[int, Row]]  # number in the source, and record
 Op = Callable[[Stream], Stream]
 
 
@@ -72,7 +72,7 @@ class Pipeline:
 
 
 class Pointers:
-    """Which pointers led somewhere, in any row."""
+    """Which pointers led to a value in any row."""
 
     __slots__ = ("any", "found")
 
@@ -82,7 +82,7 @@ class Pointers:
 
 
 def only(column: str, value: str, stream: Stream, text_of: Callable[[Any], str]) -> Stream:
-    """The rows of one partition."""
+    """Return the rows of one partition."""
     return ((number, row) for number, row in stream if text_of(row.get(column)) == value)
 
 
@@ -128,7 +128,7 @@ def _rename(new: dict[str, str], at: Place, stream: Stream) -> Stream:
 
 
 def _check_free(row: Row, names: Sequence[str], at: Place) -> None:
-    """Told at once, not in the end: which of two values of one name went on would be anyone's guess."""
+    """Raise at once if a name is taken, because otherwise it would be unclear which of two values was kept."""
     for name in names:
         if name in row:
             raise at.taken(name)
@@ -229,6 +229,6 @@ def _deduplicate(by: Sequence[str], keep: str, room: Room, stream: Stream) -> St
 
 
 def _key(by: Sequence[str], row: Row) -> str | None:
-    """One text for all columns of a key; None where all are blank."""
+    """Return one text for all columns of a key; None if all are blank."""
     parts = [identity(row.get(column)) for column in by]
     return None if all(part is None for part in parts) else canonical(parts).decode()

@@ -1,4 +1,4 @@
-"""Rows as the bytes of an output. Equal rows are equal bytes: JSON is canonical, CSV as in model/csv_format.py."""
+"""Rows as the bytes of an output. Equal rows give equal bytes: JSON is canonical, CSV as in model/csv_format.py."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ MEDIA_TYPES = {
     "zarr": "application/vnd.zarr+zip",
     "geopackage": "application/geopackage+sqlite3",
     "flatgeobuf": "application/vnd.flatgeobuf",
-    "shapefile": "application/vnd.shp+zip",  # QGIS and GDAL open such a file as it is
+    "shapefile": "application/vnd.shp+zip",  # QGIS and GDAL open such a file directly
 }
-# What stands before, between and after the records.
+# The bytes before, between and after the records.
 _AROUND = {
     "json": (b"[", b",", b"]"),
     "ndjson": (b"", b"\n", b"\n"),
@@ -46,7 +46,7 @@ def table_as_csv(names: Sequence[str], stream: Iterable[Rows]) -> Iterator[bytes
 
 
 def table_as_json(names: Sequence[str], types: Sequence[str], stream: Iterable[Rows], format_: str) -> Iterator[bytes]:
-    """Texts as strings; what a cast made a number or a truth as that, and blank then as null."""
+    """Yield JSON: texts as strings, and columns that were cast as numbers or booleans, with blanks as null."""
     order = sorted(range(len(names)), key=lambda i: names[i].encode("utf-16-be"))
     heads = [("," if n else "{") + _encode(names[i]).decode() + ":" for n, i in enumerate(order)]
     shown = [partial(map, _string if types[i] == "text" else _token) for i in order]
@@ -138,14 +138,14 @@ def _gathered(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def copied(file: BinaryIO) -> Iterator[bytes]:
-    """As it came."""
+    """Yield the file unchanged."""
     with file:
         while chunk := file.read(1 << 20):
             yield chunk
 
 
 def whole(chunks: Iterator[bytes], limit: int) -> bytes | Iterator[bytes]:
-    """All of it if it is small, else a stream."""
+    """Return all bytes if they are few, else a stream."""
     held: list[Any] = []
     size = 0
     for chunk in chunks:

@@ -1,4 +1,5 @@
-"""A Parquet source, or what is accepted of shapes, as columns or as records; both engines see the same values."""
+"""Reads a Parquet source, or the accepted rows of a vector source, as columns or as records; both engines see the same
+values."""
 
 from __future__ import annotations
 
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
 
 GEO = b"geo"
 GEOMETRY = "geometry"
-HIDDEN = "\0row"  # the last column: where a row stood in its source, counted from 1
+HIDDEN = "\0row"  # the last column: the number of a row in its source, from 1
 
 
 class Opened:
-    """A Parquet source: what passed its contract can be read."""
+    """An opened Parquet source that passed its contract."""
 
     def __init__(self, read: Reader, source: str) -> None:
         pa = arrow.library("Parquet")
@@ -62,8 +63,8 @@ class Opened:
         return self.schema.with_metadata(said)
 
     def rows(self, shapes: bool = False) -> Iterator[dict[str, Any]]:
-        """As records of JSON. What has no plain value is null; nobody may write it so, see `check_plain`. With
-        `shapes` a geometry is one of GeoJSON."""
+        """Yield records of JSON. A value without a plain form is null, and `check_plain` refuses to write it. With
+        `shapes`, geometries are GeoJSON."""
         for batch in self.batches():
             names = batch.schema.names[:-1]
             found = [values(column) for column in batch.columns[:-1]]
@@ -91,7 +92,8 @@ def _alike(column: pa.Array) -> pa.Array:
 
 
 def check_degrees(schema: pa.Schema, output: str) -> None:
-    """Refuses to write as GeoJSON, which is in degrees, what is not: no step computes other coordinates."""
+    """Raise BadInput if GeoJSON, which is in degrees, is to be written from other coordinates: no step converts
+    them."""
     crs, _ = _said((schema.metadata or {}).get(GEO))
     if crs not in DEGREES:
         raise BadInput(
@@ -101,7 +103,7 @@ def check_degrees(schema: pa.Schema, output: str) -> None:
 
 
 def box_of_accepted(read: Reader, source: str) -> list[float] | None:
-    """Where the shapes of a source lie, if it is in degrees."""
+    """Return the bounding box of a source if it is in degrees; else None."""
     tail = b""
     with read.open(source) as body:
         while piece := body.read(MOST_FOOTER):
@@ -112,7 +114,7 @@ def box_of_accepted(read: Reader, source: str) -> list[float] | None:
 
 
 def _said(geo: bytes | None) -> tuple[str, list[float] | None]:
-    """The code of the coordinate system and the box, as our own writer says them."""
+    """Return the code of the coordinate system and the box from the metadata that KFM's writer wrote."""
     if geo is None:
         return "", None
     about = decode(geo, "geo")["columns"][GEOMETRY]
@@ -125,6 +127,6 @@ def values(column: pa.Array) -> list[Any]:
         return arrow.values(column)
     except arrow.OutOfRange:
         raise BadInput(
-            "a date lies before the year 1 or after 9999, and no step can look at it",
-            hint="a contract with a column of the type date or datetime holds such rows back",
+            "a date lies before the year 1 or after 9999, and no step can read it",
+            hint="a contract with a column of the type date or datetime quarantines such rows",
         ) from None

@@ -1,4 +1,4 @@
-"""Which columns there are after each step: known beforehand, so a name that is wrong is told before it matters."""
+"""The columns after each step. They are known beforehand, so a wrong name is reported before any work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kfm.updaters.transforms.transform_errors import Place
 
 
 def asked(step: StepConfig) -> list[str]:
-    """The columns a step looks at. Those that are keys of a mapping by name: in some languages it has no order."""
+    """Return the columns that a step reads. Keys of a mapping are sorted, because some languages give them no order."""
     if step.filter is not None:
         return [step.filter.column]
     if step.deduplicate is not None:
@@ -20,7 +20,7 @@ def asked(step: StepConfig) -> list[str]:
 
 
 def after(names: list[str], step: StepConfig) -> list[str]:
-    """The columns when a step is done, in their order."""
+    """Return the columns after a step, in order."""
     if step.select:
         return list(step.select)
     if step.rename:
@@ -31,7 +31,7 @@ def after(names: list[str], step: StepConfig) -> list[str]:
 
 
 def check(names: Iterable[str], step: StepConfig, place: Place, *, pointers: bool) -> None:
-    """Refuses a step that asks for a column there is not, or would give a name to a second one."""
+    """Raise BadInput if a step needs a missing column or gives a name that is taken."""
     there = set(names)
     for column in asked(step):
         if column not in there and not (pointers and step.select and column.startswith("/")):
@@ -47,7 +47,7 @@ def check(names: Iterable[str], step: StepConfig, place: Place, *, pointers: boo
 
 
 def follow(names: Iterable[str], steps: Iterable[tuple[StepConfig, Place]], *, pointers: bool) -> list[str]:
-    """The columns at the end, each step checked on the way."""
+    """Return the columns at the end, after checking each step."""
     found = list(names)
     for step, place in steps:
         check(found, step, place, pointers=pointers)

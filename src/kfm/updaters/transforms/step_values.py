@@ -1,6 +1,6 @@
-"""What a value is to a step: blank or not, its text, its number, its truth, its place in an order.
+"""What a value means to a step: blank or not, its text, its number, its boolean, its place in an order.
 
-Values of a table are texts; those of JSON are what JSON has, and a member that is not there is null.
+Values of a table are texts. Values of JSON have the types of JSON, and a missing member is null.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kfm.parsing.strict_json import ecmascript_number
 
 MAX_NUMBER = 400  # characters
 MAX_INTEGER = 2**53
-UNFIT: Final = object()  # what a cast answers for a value that does not fit
+UNFIT: Final = object()  # the result of a cast for a value that does not fit
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -24,20 +24,20 @@ _TRUTHS = {"true": True, "yes": True, "t": True, "y": True, "1": True,
 
 
 def is_blank(value: Any) -> bool:
-    """Null, empty, or nothing but white space."""
+    """Return whether the value is null, empty, or only white space."""
     return value is None or (type(value) is str and (not value or value.isspace()))
 
 
 def text_of(value: Any) -> str:
-    """The value as a text: itself, or its canonical JSON; null is empty."""
+    """Return the value as a text: itself, or its canonical JSON; null is empty."""
     if type(value) is str:
         return value
     return "" if value is None else canonical(value).decode()
 
 
 def number_in(text: str) -> int | float | None:
-    """A finite decimal, space around it apart. An integer past 2^53 is one only in the canonical form of its
-    double, as in JSON here: other digits would be rounded."""
+    """Return a finite decimal number, ignoring spaces around it; None otherwise. An integer larger than 2^53 counts
+    only in the canonical form of its double, because other digits would be rounded."""
     text = text.strip()
     if len(text) > MAX_NUMBER or not _NUMBER.fullmatch(text):
         return None
@@ -62,7 +62,7 @@ def truth_in(text: str) -> bool | None:
 
 
 def number_text(number: int | float) -> str:
-    """The canonical text of a number: as ECMAScript writes it, and never -0."""
+    """Return the canonical text of a number: as ECMAScript writes it, and never -0."""
     if type(number) is int:
         return str(number)
     return ecmascript_number(number)
@@ -100,7 +100,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
 
 
 def cast(kind: str, value: Any) -> Any:
-    """The value as one of this type; UNFIT if it is none. A blank value is null, and blank text stays."""
+    """Return the value as this type; UNFIT if it does not fit. A blank value becomes null, and blank text stays."""
     if is_blank(value):
         return value if kind == "text" else None
     found = READERS[kind](value)
@@ -108,7 +108,7 @@ def cast(kind: str, value: Any) -> Any:
 
 
 def cast_text(kind: str, text: str) -> Any:
-    """The same in a table, where the answer is a text again."""
+    """Return the same for a table, where the result is a text."""
     if kind == "text":
         return text
     if not text or text.isspace():
@@ -121,7 +121,8 @@ def cast_text(kind: str, text: str) -> Any:
 
 
 def place(value: Any) -> tuple[int, Any] | None:
-    """Where a value of JSON stands in an order: numbers, texts, truths, then lists and objects; None: blank."""
+    """Return the place of a JSON value in an order: numbers, texts, booleans, then lists and objects; None for
+    blanks."""
     kind = type(value)
     if kind is str:
         return None if not value or value.isspace() else (1, value)
@@ -135,5 +136,5 @@ def place(value: Any) -> tuple[int, Any] | None:
 
 
 def identity(value: Any) -> Any:
-    """What makes two values of a key the same one: 1 and 1.0 are, 1 and "1" are not, all blank ones are."""
+    """Return what makes two key values equal: 1 and 1.0 are equal, 1 and "1" are not, and all blanks are."""
     return None if is_blank(value) else value

@@ -1,7 +1,7 @@
-"""The steps over a table: whole columns at once, and lines that stay as they are as long as nothing changes them.
+"""The steps over a table. They work on whole columns, and lines stay unchanged as long as no step changes them.
 
-Every value is a text. A cast changes the text to that of the number or truth, and the type of its column, which
-says how it is sorted and what it becomes in JSON.
+Every value is a text. A cast changes the text to that of the number or boolean, and the type of its column, which
+decides how it sorts and what it becomes in JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Column = Sequence[str]
 
 
 class Rows:
-    """Some rows on their way. Columns, lines and numbers are made when somebody asks for them."""
+    """Some rows of a stream. Columns, lines and numbers are computed on use."""
 
     __slots__ = ("_cache", "_column", "_lines", "_numbers", "size")
 
@@ -47,7 +47,7 @@ class Rows:
         return cls(block.size, lambda i: block.columns[i], block.given_lines, lambda: numbers)
 
     def knowing(self, columns: dict[int, Column]) -> Rows:
-        """The same, with some columns that need not be made."""
+        """Return the same rows with some columns already computed."""
         self._cache.update(columns)
         return self
 
@@ -59,11 +59,11 @@ class Rows:
 
     @property
     def numbers(self) -> Sequence[int]:
-        """Where each row stood in its source, counted from 1."""
+        """The number of each row in its source, from 1."""
         return self._numbers()
 
     def given_lines(self) -> list[str] | None:
-        """The rows as lines, if they are known."""
+        """Return the rows as lines if they are known; else None."""
         return self._lines()
 
     def lines(self, width: int) -> list[str]:
@@ -94,7 +94,7 @@ class Rows:
 
 
 def _unknown() -> None:
-    """The lines are not known."""
+    """Return None: the lines are not known."""
 
 
 Stream = Iterator[Rows]
@@ -115,12 +115,12 @@ class Pipeline:
         self.types = ["text"] * len(self.names)
         self._room = room
         self._lookup = lookup
-        self._nul = False  # whether there may be a NUL: a table has none, but what a join adds may
-        # Once rows are out of their order, a step that refuses one must be told its number.
+        self._nul = False  # a table has no NUL, but a column that a join adds may
+        # Once rows are out of order, a step that refuses a row needs its number.
         refusing = [n for n, (step, _) in enumerate(steps) if _may_refuse(step)]
         self._ops: list[Op] = []
         found = list(self.names)
-        for step, place in steps:  # all names first: nothing is read for a declaration that cannot work
+        for step, place in steps:  # check all names before anything is read
             check(found, step, place, pointers=False)
             found = after(found, step)
         for n, (step, place) in enumerate(steps):
@@ -201,7 +201,7 @@ def table_rows(table: Table) -> Stream:
 
 
 def only(i: int, value: str, stream: Stream) -> Stream:
-    """The rows of one partition."""
+    """Yield the rows of one partition."""
     for rows in stream:
         kept = rows.keep([text == value for text in rows.column(i)])
         if kept.size:
@@ -223,7 +223,7 @@ def _select(places: list[int], stream: Stream) -> Stream:
 def _cast(wanted: Sequence[tuple[int, str, str]], unfit: str, place: Place, stream: Stream) -> Stream:
     for rows in stream:
         changed: dict[int, Column] = {}
-        flaws: list[tuple[int, int]] = []  # row within these, and which of the columns
+        flaws: list[tuple[int, int]] = []  # row in this block, and position of the column
         for n, (i, _, kind) in enumerate(wanted):
             column = rows.column(i)
             answers = {text: cast_text(kind, text) for text in set(column)}
@@ -257,7 +257,7 @@ def _join(
 ) -> Stream:
     nothing = ("",) * adds
     for rows in stream:
-        # Keys in the lookup have no blank part, so a row that has one finds nothing.
+        # Keys in the lookup have no blank part, so a row with one finds nothing.
         keys: Sequence[Key] = rows.column(on[0]) if len(on) == 1 else list(zip(*map(rows.column, on), strict=True))
         found = [lookup.get(key) for key in keys]
         lost = found.index(None) if missing == "refuse" and None in found else -1
@@ -275,17 +275,17 @@ def _join(
 
 
 def _before(rows: Rows, row: int) -> Stream:
-    """What stands before a row that is refused. A later step may refuse one of these, and that is told first:
-    the same is told however many rows are looked at together."""
+    """Yield the rows before a refused one. A later step may refuse one of these, and that is reported first, so the
+    error does not depend on the block size."""
     if row:
         yield rows.keep([at < row for at in range(rows.size)])
 
 
-# --------------------------------------------------------------------- where rows leave their order
+# --------------------------------------------------------------------- steps that change the order of rows
 
 
 def _again(rows: Sorted, width: int) -> Rows:
-    """Rows from lines that were held."""
+    """Return rows from stored lines."""
     return Rows.of(Block.of_lines(rows.payloads, width), [number for (number,) in rows.tags] if rows.tags else ())
 
 
@@ -319,7 +319,7 @@ def _sort(
 def _sort_texts(
     by: list[int], descending: bool, width: int, carried: list[int], room: Room, numbered: bool, stream: Stream
 ) -> Stream:
-    """The same where all keys are texts, and all go one way."""
+    """Sort where all keys are texts in the same direction."""
     taken = [*by, *(i for i in carried if i not in by)]
     sorter = TextSorter(len(by), descending, room)
     try:
@@ -335,7 +335,7 @@ def _sort_texts(
 
 
 def _places(column: Column, kind: str) -> Sequence[Any]:
-    """What to compare: texts, or numbers where a cast made them; None: blank."""
+    """Return the values to compare: texts, or numbers after a cast; None for blanks."""
     if kind in ("integer", "number"):
         sure = sure_numbers(column)
         return sure if sure is not None else [float(text) if text else None for text in column]
@@ -364,7 +364,7 @@ def _deduplicate(by: list[int], keep: str, width: int, room: Room, numbered: boo
 
 
 def key_texts(columns: Sequence[Column], size: int) -> KeyTexts:
-    """One text for all columns of a key; None where all are blank. Blank ones are alike."""
+    """Return one text for all columns of a key; None if all are blank. Blanks are equal."""
     plain: list[Column] = []
     blanks = 0
     for column in columns:

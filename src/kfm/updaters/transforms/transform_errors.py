@@ -1,4 +1,4 @@
-"""What goes wrong with a declaration over data: one line that names the output, the step and the place."""
+"""The errors of a declared updater over data: one line with the output, the step and the place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Place:
     def no_column(self, column: str) -> BadInput:
         return BadInput(
             f"{self}: there is no column {printable(column)}",
-            hint="correct the name in kfm.yml; it is compared to the letter",
+            hint="correct the name in kfm.yml; it must match exactly",
             column=column,
         )
 
@@ -38,8 +38,8 @@ class Place:
 
     def no_values(self, column: str) -> BadInput:
         return BadInput(
-            f"{self}: column {printable(column)} is of a type that no step can look at",
-            hint="carry it, or leave it out with a select",
+            f"{self}: column {printable(column)} has a type that no step can read",
+            hint="leave it unchanged, or drop it with a select",
             column=column,
         )
 
@@ -52,7 +52,7 @@ class Place:
     def unfit(self, row: int, column: str, kind: str) -> BadInput:
         return BadInput(
             f"{self}: row {row} of source {self.source}, column {printable(column)} is not {_NOUN[kind]}",
-            hint="correct the source, or say unfit: blank or unfit: drop beside the cast",
+            hint="correct the source, or write unfit: blank or unfit: drop next to the cast",
             row=row,
             column=column,
         )
@@ -60,14 +60,14 @@ class Place:
     def no_match(self, row: int, lookup: str) -> BadInput:
         return BadInput(
             f"{self}: row {row} of source {self.source} has no match in source {lookup}",
-            hint="add it there, or say missing: keep or missing: drop",
+            hint="add it there, or write missing: keep or missing: drop",
             row=row,
         )
 
     def lookup_lacks(self, lookup: str, column: str) -> BadInput:
         return BadInput(
             f"{self}: source {lookup} has no column {printable(column)}",
-            hint="correct the name in kfm.yml; it is compared to the letter",
+            hint="correct the name in kfm.yml; it must match exactly",
             column=column,
         )
 

@@ -1,4 +1,4 @@
-"""The updater that does what the configuration says: a step for each output, or for each of its partitions."""
+"""The updater that a configuration declares: one step per output, or per partition of an output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kfm.updaters.transforms.transform_errors import Place
 def load_declared(
     name: str, version: str, outputs: Mapping[str, OutputConfig], contracts: Mapping[str, DataContract]
 ) -> Updater:
-    """The updater of a dataset that has outputs instead of code."""
+    """Return the updater of a dataset that declares outputs instead of code."""
     return check_updater(DeclaredUpdater(name, version, outputs, contracts))
 
 
@@ -54,17 +54,17 @@ class DeclaredUpdater(Updater):
         self._sources = sorted(used)
         said = {output: self._declared(each) for output, each in self._outputs.items()}
         self.code_hash = digest(canonical({"declared": 1, "outputs": said}))
-        self._lookups: dict[str, Lookup] = {}  # the last ones, which the next partition will ask for again
+        self._lookups: dict[str, Lookup] = {}  # the last ones, which the next partition needs again
         self._lock = threading.Lock()
 
     def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
-        # A window is told to plan() by the inputs; one from before it had a meaning here has none.
+        # The inputs carry the window to plan(); older triggers may have one that is ignored here.
         windowed = trigger.window and all(output.window_by for output in self._outputs.values())
         partition = (trigger.window,) if windowed else ()
         return [sources.pin(name, partition=partition) for name in self._sources]
 
     def plan(self, inputs: Sequence[SourceRef]) -> Plan:
-        """All there is; or, in a window, the partitions that lie in it, and the others are carried over."""
+        """Plan everything; with a window, only the partitions in it, and the others are carried over."""
         return Plan(self._steps(inputs), complete=not any(source.partition for source in inputs))
 
     def _steps(self, inputs: Sequence[SourceRef]) -> Iterator[Step]:
@@ -78,7 +78,7 @@ class DeclaredUpdater(Updater):
             if source.partition:
                 found = [value for value in found if _lies_within(source.partition[0], value, name, output)]
             for n, value in enumerate(found):
-                # The declaration is said once: a plan of many partitions stays small.
+                # Only the first step has the declaration, so that a plan of many partitions stays small.
                 said = params if n == 0 else {"output": name}
                 yield Step(id=f"{name}/{n}", key=(name, value), params={**said, "partition": value})
 
@@ -86,7 +86,7 @@ class DeclaredUpdater(Updater):
         contract = self._contracts[output.from_]
         said: dict[str, Any] = declaration(output)
         said["format"] = output.format_from(contract.format)
-        del said["allow_empty"]  # it says what is held, not what is made
+        del said["allow_empty"]  # it decides what is held, not what is made
         return said
 
     def perform(self, step: Step, read: Reader) -> Output:
@@ -137,7 +137,8 @@ class DeclaredUpdater(Updater):
         self, name: str, output: OutputConfig, partition: str | None, read: Reader, steps: Steps, lookup: Lookups,
         format_: str,
     ) -> Iterator[bytes] | None:  # fmt: skip
-        """Parquet of Parquet. None for any other format, which the other engine makes; it is checked here."""
+        """Return Parquet made from Parquet; None for any other format, which the record engine makes after the check
+        here."""
         from kfm.parsing.arrow import parquet_pieces
         from kfm.updaters.transforms import arrow_steps, parquet_input
 
@@ -161,7 +162,7 @@ class DeclaredUpdater(Updater):
     def _of_texts(
         self, output: OutputConfig, partition: str | None, read: Reader, steps: Steps
     ) -> Iterator[bytes] | None:
-        """A large table by columns, where that makes the same."""
+        """Return a large table made by columns, if that gives the same bytes; else None."""
         source = read.inputs[self._sources.index(output.from_)]
         layout = source.layout or Layout()
         if not csv_arrow.is_for(source.size, layout, steps):
@@ -169,7 +170,7 @@ class DeclaredUpdater(Updater):
         return csv_arrow.table_as_csv(lambda: read.open(output.from_), layout, steps, output.partition_by, partition)
 
     def _lookup(self, read: Reader, step: StepConfig, place: Place) -> Lookup:
-        """Read once for all partitions; a run reads the same bytes throughout."""
+        """Return the lookup, read once for all partitions, because a run reads the same bytes throughout."""
         assert step.join is not None
         ref = read.inputs[self._sources.index(step.join.source)]
         key = f"{place} {ref.accepted_hash or ref.content_hash}"
@@ -186,7 +187,7 @@ def _profile(read: Reader, source: str) -> str:
     from kfm.parsing.tiff import is_cloud_optimized
 
     with read.open(source) as file:
-        begin = io.BytesIO(file.read(1 << 24))  # where the directories of such a file are
+        begin = io.BytesIO(file.read(1 << 24))  # the directories of such a file are in its beginning
     return "; profile=cloud-optimized" if is_cloud_optimized(begin) else ""
 
 
@@ -194,7 +195,7 @@ def _lies_within(window: str, value: str, name: str, output: OutputConfig) -> bo
     found = within(window, value)
     if found is None:
         raise BadInput(
-            f"output {name}: a value of {printable(output.window_by)} is no day, month, year or moment",
+            f"output {name}: a value of {printable(output.window_by)} is not a day, month, year or instant",
             hint="write them in ISO 8601, such as 2026-01-31, or leave --window out",
         )
     return found
@@ -251,7 +252,7 @@ def _of_records(
 
 
 def _columns(output: OutputConfig) -> list[str]:
-    """Those of the last select, and what came after it."""
+    """Return the columns of the last select and those added after it."""
     from kfm.updaters.transforms.step_columns import after
 
     found: list[str] = []

@@ -51,7 +51,7 @@ PLANTS = "tests/seeded"  # is what puts the bugs in
 NOT_YET = {
     "tests/crash/test_disk_faults.py",
     "tests/node/test_dry_run.py",
-}  # were red in every seeded copy until its environment had no KFM_ variable; a seeded bug for each is to come
+}  # were red in seeded copies while their environment had a KFM_ variable; a seeded bug for each is to come
 
 
 def test_of_every_promise_each_test_is_known_to_notice_a_bug() -> None:

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import msgspec
 
 from kfm.policy.decision import embedded
-from kfm.policy.questions import Question
+from kfm.policy.questions import PolicyQuestion
 from tests.policy.examples import EXAMPLES, example
 
 TIMES = 2000
@@ -28,7 +28,7 @@ def main() -> None:
     point = embedded()
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; microseconds a decision")
     for name in EXAMPLES:
-        question = msgspec.convert(example(name), Question)
+        question = msgspec.convert(example(name), PolicyQuestion)
         assert point.decide(question).allow is True
         took = []
         for _ in range(TIMES):

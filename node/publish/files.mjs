@@ -51,8 +51,8 @@ export class FilesPublisher extends TracingPublisher {
         const found = digestOfFile(target);
         if (found !== digest && REAL.exists(target)) {
           if (!name.startsWith("receipts/") || !found) {
-            throw new Corrupt(`published file ${name} has other bytes than it should`, {
-              hint: "look at it and remove it, then `kfm resume`",
+            throw new Corrupt(`published file ${name} was altered`, {
+              hint: "check the file and remove it, then run `kfm resume`",
             });
           }
           asStorageFailed(() => fs.renameSync(target, `${target}.set-aside-${found.slice(7, 19)}`));
@@ -124,7 +124,7 @@ export class FilesPublisher extends TracingPublisher {
         left -= 1;
         if (!left) {
           throw new Busy("another process is publishing", {
-            hint: "what was committed is kept; `kfm resume` publishes it later",
+            hint: "the commit is kept; `kfm resume` publishes it later",
           });
         }
         sleep(10);
@@ -157,7 +157,7 @@ export class FilesPublisher extends TracingPublisher {
           fs.closeSync(fd);
         }
         if (`sha256:${total.digest("hex")}` !== digest) {
-          throw new Corrupt("the bytes to publish are not the ones named", { hint: "run `kfm doctor --deep`" });
+          throw new Corrupt("the bytes to publish do not have the expected digest", { hint: "run `kfm doctor --deep`" });
         }
         fs.renameSync(temporary, target);
       } catch (problem) {
@@ -186,7 +186,7 @@ function asStorageFailed(work) {
   } catch (problem) {
     if (!isSystemError(problem)) throw problem;
     throw new StorageFailed(`cannot publish a file: ${strerror(problem)}`, {
-      hint: "make room or fix the folder, then `kfm resume`",
+      hint: "free some space or fix the folder, then run `kfm resume`",
       cause: problem,
     });
   }

@@ -9,7 +9,7 @@ import { TracingPublisher } from "./noop.mjs";
 
 export const MOST_ASSETS = 1000; // of a release, says GitHub
 const TRY_AGAIN = "`kfm resume` tries again";
-const LATER = "what was committed is kept; `kfm resume` publishes it later";
+const LATER = "the commit is kept; `kfm resume` publishes it later";
 
 export class GitHubPublisher extends TracingPublisher {
   #api;
@@ -104,7 +104,7 @@ export class GitHubPublisher extends TracingPublisher {
       // 422: another process made it meanwhile, or an answer was lost on the way; ask again.
       found = status === 201 ? made : await this.#find(tag);
       if (found === null) {
-        throw new Unavailable(`GitHub neither has nor makes the release ${tag}`, { hint: TRY_AGAIN });
+        throw new Unavailable(`GitHub could not create the release ${tag}`, { hint: TRY_AGAIN });
       }
     }
     this.#releases.set(tag, found);
@@ -130,8 +130,8 @@ export class GitHubPublisher extends TracingPublisher {
     release ??= await this.#release(tag, "");
     this.#releases.set(tag, release);
     if (release.assets.length >= MOST_ASSETS) {
-      throw new Refused(`the release ${tag} would have more than ${MOST_ASSETS} files, which GitHub does not take`, {
-        hint: "publish to files, or make fewer and larger outputs",
+      throw new Refused(`the release ${tag} would have more than ${MOST_ASSETS} files, and GitHub does not allow that`, {
+        hint: "publish to a folder, or produce fewer and larger files",
       });
     }
     const url = `${this.#uploads}/releases/${release.id}/assets?name=${name}`;
@@ -141,12 +141,12 @@ export class GitHubPublisher extends TracingPublisher {
       // It is there: from an attempt whose answer was lost, or half from one that broke off.
       release = await this.#release(tag, "", { anew: true });
       if (!(await this.#has(release, name, digest, size))) {
-        throw new Unavailable(`GitHub did not take ${name}`, { hint: TRY_AGAIN });
+        throw new Unavailable(`GitHub did not accept ${name}`, { hint: TRY_AGAIN });
       }
       return;
     }
     if (made.state !== "uploaded" || made.size !== size || ![undefined, null, digest].includes(made.digest)) {
-      throw new Unavailable(`GitHub has not kept ${name} as it was sent`, { hint: TRY_AGAIN });
+      throw new Unavailable(`GitHub did not store ${name} as it was sent`, { hint: TRY_AGAIN });
     }
     release.assets.push(made);
   }
@@ -161,8 +161,8 @@ export class GitHubPublisher extends TracingPublisher {
       return false;
     }
     if (asset.size !== size || ![undefined, null, digest].includes(asset.digest)) {
-      throw new Corrupt(`the asset ${name} of ${release.tag_name} has other bytes than it should`, {
-        hint: "someone changed it: remove it and deliver again",
+      throw new Corrupt(`the asset ${name} of ${release.tag_name} was altered`, {
+        hint: "delete the asset on GitHub, then run `kfm resume`",
       });
     }
     return true;
@@ -209,7 +209,7 @@ export class GitHubPublisher extends TracingPublisher {
     try {
       return [status, answer.length && status !== 204 ? JSON.parse(answer.toString()) : {}];
     } catch {
-      throw new Unavailable(`GitHub answers ${what} with what is no JSON`, { hint: TRY_AGAIN });
+      throw new Unavailable(`GitHub answers ${what} with invalid JSON`, { hint: TRY_AGAIN });
     }
   }
 
@@ -219,7 +219,7 @@ export class GitHubPublisher extends TracingPublisher {
       for (let attempt = 0; !lock.take(); attempt += 1) {
         if (attempt >= 3000) {
           throw new Busy("another process is publishing", {
-            hint: "what was committed is kept; `kfm resume` publishes it",
+            hint: "the commit is kept; `kfm resume` publishes it",
           });
         }
         await new Promise((wake) => setTimeout(wake, 10));
@@ -240,10 +240,10 @@ function refusal(status, what, headers) {
   }
   if ([401, 403, 404].includes(status)) {
     return new Refused(`GitHub answers ${status} to ${what}`, {
-      hint: "look at the repository's name and whether the token may write its contents; then `kfm resume`",
+      hint: "check the repository's name and that the token may write its contents; then run `kfm resume`",
     });
   }
-  return new Refused(`GitHub answers ${status} to ${what}`, { hint: "report it with `--verbose`; then `kfm resume`" });
+  return new Refused(`GitHub answers ${status} to ${what}`, { hint: "run `kfm resume --verbose` and report the answer" });
 }
 
 /** The same pieces; the first is read now, before anything is changed. */

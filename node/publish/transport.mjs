@@ -12,7 +12,7 @@ import { pipeline } from "node:stream/promises";
 import { KfmError, Unavailable } from "../errors.mjs";
 
 const TIMEOUT_MS = 60_000; // between two bytes
-const LATER = "what was committed is kept; `kfm resume` publishes it later";
+const LATER = "the commit is kept; `kfm resume` publishes it later";
 const MOST = 16 << 20; // bytes of an answer
 
 export class HttpTransport {

@@ -16,7 +16,7 @@ from kfm.errors import BadInput
 from kfm.model import labels
 from kfm.policy.decision import Decider, decide, over_http
 from kfm.policy.policy_bundle import bundle, policies, read_policies, shipped
-from kfm.policy.questions import Decision, Mask, Question, Throttle, Withhold, label_of
+from kfm.policy.questions import Mask, PolicyDecision, PolicyQuestion, Throttle, Withhold, label_of
 from kfm.policy.rego_engines import Embedded, Opa
 from tests.policy.examples import EXAMPLES, ROOT, example
 from tests.policy.servers import free_port, pretending, saying
@@ -34,7 +34,7 @@ def test_an_example_is_allowed_for_exactly_its_digests(name: str) -> None:
 
 
 def test_a_typed_question_and_the_same_in_json_are_one_question() -> None:
-    typed = msgspec.convert(example("zone"), Question)
+    typed = msgspec.convert(example("zone"), PolicyQuestion)
     assert decide(typed) == decide(example("zone"))
 
 
@@ -66,7 +66,7 @@ def test_what_is_no_question_is_denied(question: Any) -> None:
 
 
 def test_a_record_that_was_put_together_wrongly_is_denied_too() -> None:
-    typed = msgspec.convert(example("promotion"), Question)
+    typed = msgspec.convert(example("promotion"), PolicyQuestion)
     odd = msgspec.structs.replace(typed, subjects=[VERSION, 7])
     assert decide(odd).rules == ["question.malformed"]
     assert decide(msgspec.structs.replace(typed, subjects=object())).rules == ["question.malformed"]
@@ -80,7 +80,7 @@ def test_a_question_without_end_is_denied() -> None:
 
 def test_each_thread_gets_the_same_answer() -> None:
     decider = Decider(Embedded(shipped()), shipped())
-    found: list[Decision] = []
+    found: list[PolicyDecision] = []
     threads = [
         threading.Thread(target=lambda: found.extend(decider.decide(example(name)) for name in EXAMPLES))
         for _ in range(4)
@@ -306,11 +306,11 @@ def test_no_bytes_of_an_answer_are_kept_for_the_next_one() -> None:
 def test_what_labels_mean_is_what_a_policy_is_asked_about() -> None:
     """The whole way from a steward's words to a verdict."""
 
-    def verdict(today: str = "2026-01-02", **changed: object) -> Decision:
+    def verdict(today: str = "2026-01-02", **changed: object) -> PolicyDecision:
         said = {"sensitivity": "generalised", "care": "community", "custodian": "state-museum"}
         said |= {"authority": "the nation", "public_resolution": 7, "expires": "2026-12-31"}
         label = msgspec.convert({"of": {"dataset": "sites"}, **said, **changed}, labels.Label)
-        asked = msgspec.convert(example("faircare"), Question)
+        asked = msgspec.convert(example("faircare"), PolicyQuestion)
         return decide(msgspec.structs.replace(asked, label=label_of(labels.standing_of(label, today))))
 
     assert verdict().allow is True

@@ -1,4 +1,4 @@
-"""Whether the bytes of a version are what its manifest says: what no rule can find out by itself."""
+"""Check that the bytes of a version are those its manifest names. Rules cannot find this out."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from kfm.model.records import DatasetVersion
 from kfm.policy.questions import Checksums
 
 
-def counted(version: DatasetVersion) -> Checksums:
-    """As a question has it, of a version whose every object was looked at and found to be what it should be."""
+def intact_checksums(version: DatasetVersion) -> Checksums:
+    """Return the checksum facts of a version whose objects were all checked and found intact."""
     entries = version.entries
     return Checksums(algorithm="sha256", manifest=version.digest, objects=entries, intact=entries, damaged=0)
 
 
 def wrong_bytes(objects: Objects, manifest: str, *, read: bool) -> list[str]:
-    """Every object the manifest names must be there with its size and, if they are read, its bytes; the manifest
-    itself is always read. Names the first that is not."""
+    """Return why the first damaged object is damaged; [] if all are intact. Every object of the manifest must exist
+    with its size and, with `read`, its bytes. The manifest itself is always read.
+    """
     seen: set[str] = set()
     try:
         for entry in entries(objects, manifest):
             if entry.digest not in seen and (_read if read else _size)(objects, entry.digest) != entry.size:
-                return [f"checksums: object {entry.digest} has another size than it should"]
+                return [f"checksums: object {entry.digest} has the wrong size"]
             seen.add(entry.digest)
     except Corrupt as problem:
         return [f"checksums: {problem.message}"]
@@ -34,7 +35,7 @@ def _size(objects: Objects, digest: str) -> int:
 
 
 def _read(objects: Objects, digest: str) -> int:
-    """The size of what is there; Corrupt at its end if the bytes are others."""
+    """Return the size of an object. Reading it to the end raises Corrupt if its bytes are wrong."""
     size = 0
     with objects.open(digest) as file:
         while chunk := file.read(1 << 20):

@@ -1,8 +1,8 @@
 """The one decision point: may this be done, and under which obligations? Any doubt is a no, with its reason.
 
-Asked before the commit transaction, so that an engine that is slow or down makes nobody wait at the lock; in the
-transaction only digests, policy digest and label epoch are compared again. An answer counts only if it is a literal
-true, about exactly the digests asked for, under exactly these policies, to exactly this question.
+It decides before the commit transaction, so a slow engine does not hold the lock; the transaction compares only the
+digests, the policy digest and the label epoch again. An answer counts only if it is a literal true about exactly these
+digests, under exactly these policies, to exactly this question.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from typing import Any
 import msgspec
 
 from kfm.policy.policy_bundle import Policies, shipped
-from kfm.policy.questions import GATES, Decision, Question, Reason, Verdict, encoded, verdict_from
+from kfm.policy.questions import (
+    GATES,
+    EngineReason,
+    EngineVerdict,
+    PolicyDecision,
+    PolicyQuestion,
+    encode_question,
+    verdict_from,
+)
 from kfm.policy.rego_engines import Embedded, Engine, Opa, Unanswered
 
 MAX_QUESTION = 1 << 20
@@ -30,11 +38,11 @@ class Decider:
     def policy_digest(self) -> str:
         return self._policies.digest
 
-    def decide(self, question: Question | Mapping[str, Any]) -> Decision:
-        """Never raises for what is wrong with a question or an engine: that is a no."""
+    def decide(self, question: PolicyQuestion | Mapping[str, Any]) -> PolicyDecision:
+        """Decide a question. A malformed question or a failing engine does not raise: it is a no."""
         try:
-            asked = question if isinstance(question, Question) else msgspec.convert(question, Question)
-            body = encoded(asked)
+            asked = question if isinstance(question, PolicyQuestion) else msgspec.convert(question, PolicyQuestion)
+            body = encode_question(asked)
         except (msgspec.ValidationError, msgspec.DecodeError, TypeError, ValueError, RecursionError):
             return self._no(question, "question.malformed", "question: a field is missing or is of another type")
         if len(body) > MAX_QUESTION:
@@ -49,7 +57,7 @@ class Decider:
             return msgspec.structs.replace(decision, warnings=[*decision.warnings, *own.warnings])
         return decision
 
-    def _asked(self, asked: Question, gate: str, body: bytes, echo: str) -> Decision:
+    def _asked(self, asked: PolicyQuestion, gate: str, body: bytes, echo: str) -> PolicyDecision:
         try:
             answer = self._engine.ask(gate, body)
         except Unanswered as problem:
@@ -57,7 +65,7 @@ class Decider:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
-            # Not Exception: a panic in the engine is not one, and no way it can fail may pass for a yes.
+            # BaseException, because a panic in the engine is not an Exception, and no failure may count as a yes.
             return self._no(asked, "engine.failed", "engine: it failed")
         try:
             verdict = verdict_from(answer)
@@ -65,7 +73,7 @@ class Decider:
             return self._no(asked, "engine.odd", "engine: it gave no verdict, or an odd one")
         return self._weighed(asked, verdict, echo)
 
-    def _weighed(self, asked: Question, verdict: Verdict, echo: str) -> Decision:
+    def _weighed(self, asked: PolicyQuestion, verdict: EngineVerdict, echo: str) -> PolicyDecision:
         if verdict.policy != self._policies.digest:
             return self._no(asked, "engine.stale", "engine: it answers under other policies")
         if verdict.question != echo or verdict.subjects != asked.subjects:
@@ -76,12 +84,12 @@ class Decider:
             return self._no(asked, "engine.torn", "engine: it said yes and no")
         return self._decision(asked.gate, asked.subjects, asked.label_epoch, _when(asked), verdict, _to(asked))
 
-    def _no(self, question: object, rule: str, message: str) -> Decision:
-        """Of a question that could not be read nothing is quoted but what is known to be harmless."""
-        asked = question if isinstance(question, Question) else None
-        verdict = Verdict(
+    def _no(self, question: object, rule: str, message: str) -> PolicyDecision:
+        """Return a denial. It quotes nothing of a question that could not be read."""
+        asked = question if isinstance(question, PolicyQuestion) else None
+        verdict = EngineVerdict(
             allow=False,
-            deny=[Reason(rule=rule, msg=message)],
+            deny=[EngineReason(rule=rule, msg=message)],
             warn=[],
             obligations=[],
             subjects=[],
@@ -94,12 +102,12 @@ class Decider:
         return self._decision(asked.gate, asked.subjects, asked.label_epoch, _when(asked), verdict, _to(asked))
 
     def _decision(
-        self, gate: str, subjects: list[str], epoch: int, when: int, verdict: Verdict, to: str = ""
-    ) -> Decision:
+        self, gate: str, subjects: list[str], epoch: int, when: int, verdict: EngineVerdict, to: str = ""
+    ) -> PolicyDecision:
         rules = [reason.rule for reason in verdict.deny]
-        # Made of what the decision says and nothing else: it tells nobody more than the decision does.
+        # The id is computed from the decision alone, so it reveals no more than the decision does.
         told = (gate, to, verdict.allow, subjects, epoch, self._policies.digest, rules, when)
-        return Decision(
+        return PolicyDecision(
             id="decision-" + hashlib.sha256(msgspec.json.encode(told)).hexdigest()[:32],
             gate=gate,
             allow=verdict.allow,
@@ -114,11 +122,11 @@ class Decider:
         )
 
 
-def _when(asked: Question) -> int:
+def _when(asked: PolicyQuestion) -> int:
     return asked.asked.when if asked.asked is not None else 0
 
 
-def _to(asked: Question) -> str:
+def _to(asked: PolicyQuestion) -> str:
     return asked.step.to if asked.step is not None else ""
 
 
@@ -128,17 +136,17 @@ def embedded() -> Decider:
 
 
 def decider_of(policies: Policies, url: str = "", timeout_s: float = 2.0) -> Decider:
-    """The engine in this process, or an OPA at `url` that has exactly these policies."""
+    """Return the decider with the embedded engine, or with an OPA server at `url` that has exactly these policies."""
     if url:
         return over_http(url, timeout_s=timeout_s, policies=policies)
     return embedded() if policies.digest == shipped().digest else Decider(Embedded(policies), policies)
 
 
 def over_http(url: str, *, timeout_s: float = 2.0, policies: Policies | None = None) -> Decider:
-    """A real OPA that has the bundle of these policies; one that has others is stale, and denies."""
+    """Return a decider over an OPA server. A server with other policies is stale, and its answers are denials."""
     return Decider(Opa(url, timeout_s=timeout_s), policies or shipped())
 
 
-def decide(question: Question | Mapping[str, Any], decider: Decider | None = None) -> Decision:
-    """May this be done? By default the engine in this process and the policies that were shipped with it."""
+def decide(question: PolicyQuestion | Mapping[str, Any], decider: Decider | None = None) -> PolicyDecision:
+    """Decide a question, by default with the embedded engine and the shipped policies."""
     return (decider or embedded()).decide(question)

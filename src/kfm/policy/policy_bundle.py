@@ -1,4 +1,4 @@
-"""The policies as they are shipped or configured, and their digest: who decided, to the byte."""
+"""The shipped and configured policies, and their digest, which identifies them byte for byte."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _TESTS = "_test.rego"
 
 
 class Policies(Struct, frozen=True):
-    files: tuple[tuple[str, str], ...]  # name and text, sorted by name; tests are not among them
+    files: tuple[tuple[str, str], ...]  # name and text, sorted by name, without tests
     digest: str
-    has_own: bool = False  # an installation added some
+    has_own: bool = False  # the installation added policies
 
     @property
     def data(self) -> str:
-        """What the policies find beside the question: under which digest they are to answer."""
+        """The data document of the policies: the digest under which they answer."""
         return msgspec.json.encode({"kfm": {"bundle": {"digest": self.digest}}}).decode()
 
 
 def policies(files: dict[str, str]) -> Policies:
     if not files:
-        raise BadInput("there are no policies", hint="a folder of policies holds *.rego files")
+        raise BadInput("there are no policies", hint="put *.rego files into the policies folder")
     listed = tuple(sorted(files.items()))
     digest = "sha256:" + hashlib.sha256(canonical(["kfm.policies/1", [list(item) for item in listed]])).hexdigest()
     return Policies(files=listed, digest=digest)
@@ -41,23 +41,24 @@ def read_policies(folder: str) -> Policies:
 
 
 def with_own(own: dict[str, str]) -> Policies:
-    """The shipped ones, and beside them those of an installation. They are in packages of their own, so that no rule
-    of the shipped ones becomes another; what `main` denies is asked about where those said yes."""
+    """Return the shipped policies together with those of an installation. The latter are in packages of their own, so
+    they cannot change a shipped rule; their `main` package is asked only after the shipped rules allowed.
+    """
     import re
 
     if not own:
-        raise BadInput("there are no policies", hint="a folder of policies holds *.rego files")
+        raise BadInput("there are no policies", hint="put *.rego files into the policies folder")
     packages = {name: re.findall(r"^package[ \t]+([\w.\[\]\"]+)", text, re.MULTILINE) for name, text in own.items()}
     for name, found in packages.items():
         if len(found) != 1 or found[0].partition(".")[0].partition("[")[0] == "kfm":
             raise BadInput(
-                f"the policy {name} is in a package of the shipped ones, or in none",
-                hint="write `package main`; policies of an installation add to the shipped ones, and change none",
+                f"the policy {name} does not have a package of its own",
+                hint="write `package main`; your policies add to the shipped ones and cannot change them",
             )
     mains = [own[name] for name, found in packages.items() if found == ["main"]]
     if not any(re.search(r"^deny[ \t]+contains\b", text, re.MULTILINE) for text in mains):
         raise BadInput(
-            "no policy of the folder denies anything",
+            "no policy in the folder denies anything",
             hint='write `package main` and rules such as `deny contains "why" if …`',
         )
     both = policies({**dict(shipped().files), **{f"own/{name}": text for name, text in own.items()}})
@@ -65,17 +66,19 @@ def with_own(own: dict[str, str]) -> Policies:
 
 
 def read_files(folder: str, *, tests: bool = False) -> dict[str, str]:
-    """Every policy of a folder. Links and folders in it are not followed: what decides lies here, and is named here."""
+    """Return every policy of a folder by name. Links and subfolders are refused, so that the folder itself holds
+    everything that decides.
+    """
     found = {}
     try:
         for entry in os.scandir(folder):
             if entry.name.endswith(_SUFFIX) and (tests or not entry.name.endswith(_TESTS)):
                 if not entry.is_file(follow_symlinks=False):
-                    raise BadInput("a policy is not a plain file", hint="put the policies themselves into the folder")
+                    raise BadInput("a policy is not a plain file", hint="copy the policy files into the folder")
                 with open(entry.path, encoding="utf-8") as file:
                     found[entry.name] = file.read()
     except (OSError, UnicodeDecodeError) as problem:
-        raise BadInput("the policies cannot be read", hint="check the folder of the policies") from problem
+        raise BadInput("the policies cannot be read", hint="check the policies folder") from problem
     return found
 
 
@@ -85,7 +88,7 @@ def shipped() -> Policies:
 
 
 def bundle(given: Policies) -> bytes:
-    """The same policies as a bundle for an OPA server, the same bytes each time."""
+    """Return the policies as a bundle for an OPA server; the same policies give the same bytes."""
     import gzip
     import io
     import tarfile

@@ -1,4 +1,4 @@
-"""The gates before the zones, decided by the policies. Any doubt is a no."""
+"""The gates of the zones, decided by the policies. Any doubt is a no."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kfm.model.names import is_digest
 from kfm.model.ports import Objects, State
 from kfm.model.records import DatasetVersion, Receipt, RefMove
 from kfm.model.zone_requests import Asking, StepUp
-from kfm.policy.checksums import counted, wrong_bytes
+from kfm.policy.checksums import intact_checksums, wrong_bytes
 from kfm.policy.decision import Decider, embedded
 from kfm.policy.question_builder import (
     NO_EVIDENCE,
     UNSAID,
     Evidence,
-    Known,
+    VersionFacts,
     closed_parts,
     level_of,
     made_as,
@@ -28,12 +28,12 @@ from kfm.policy.question_builder import (
     to_published,
     unheld_parts,
 )
-from kfm.policy.questions import Decision, Made, MadeReceipt, Question
+from kfm.policy.questions import MadeFacts, MadeReceipt, PolicyDecision, PolicyQuestion
 
-GATE = "promotion.checklist"  # as receipts have always called it
+GATE = "promotion.checklist"  # the name that receipts use
 _BYTES = "checksums.read"
-_DETAILED = frozenset({"checksums.intact", "metadata.parts", "validation.parts"})  # told with their places
-NOBODY = Asking(who="nobody", what="look", when_ms=(1 << 53) - 1, why="nobody said so")  # when no consent runs any more
+_DETAILED = frozenset({"checksums.intact", "metadata.parts", "validation.parts"})  # reported with their places
+NO_REQUEST = Asking(who="nobody", what="look", when_ms=(1 << 53) - 1, why="nobody said so")  # no consent lasts so long
 
 
 def promotion_gate(
@@ -42,17 +42,17 @@ def promotion_gate(
     move: RefMove,
     declared: Mapping[str, Any] | None = None,
     *,
-    asking: Asking = NOBODY,
+    asking: Asking = NO_REQUEST,
     read: bool = True,
     decider: Decider | None = None,
     evidence: Evidence = NO_EVIDENCE,
 ) -> records.Decision:
-    """May `move.after` be at `published/<dataset>`? Allowed only if every rule holds: the least first, and then, with
-    every byte read, all of them.
+    """Decide whether `move.after` may be published. The minimum rules are checked first, then every byte is read, then
+    all rules must hold.
 
-    `declared` is what the configuration says of the dataset today. It decides what is declared at all; but
-    a version that was made as restricted stays so: an older, more precise one must not come back. `read`: every byte
-    of what is about to be published; otherwise only whether it is there.
+    `declared` is today's declaration of the dataset, and it wins over the one in the version. A version that was made
+    as restricted stays restricted: an older, more precise version must not become public again. With `read` False the
+    objects are only looked up, not read.
     """
     point = decider or embedded()
     dataset = refs.parse(move.ref).dataset
@@ -60,18 +60,18 @@ def promotion_gate(
         version = state.ledger.version(dataset, move.after)
         receipt = state.ledger.receipt(version.run_id) if version is not None else None
         made = made_of(version, receipt, declared, evidence)
-        decision = point.decide(Question(gate="minimum", subjects=[move.after], made=made))
+        decision = point.decide(PolicyQuestion(gate="minimum", subjects=[move.after], made=made))
         if version is None or decision.rules != [_BYTES]:
             return _recorded(decision, move, [_part(name) for name in [*made.unheld_parts, *made.closed_parts]])
-        # Bytes are read only where nothing else stands against it: they may be many.
+        # The bytes are read last, because there may be many.
         damaged = "; ".join(wrong_bytes(objects, move.after, read=read))
         if damaged:
             made = msgspec.structs.replace(made, looked_at=True, damaged=damaged[:1000])
-            decision = point.decide(Question(gate="minimum", subjects=[move.after], made=made))
+            decision = point.decide(PolicyQuestion(gate="minimum", subjects=[move.after], made=made))
             return _recorded(decision, move, [("checksums.intact", damaged)])
         held_by = state.runs.get(version.validated_by or version.run_id)
-        known = Known(version, receipt, held_by, state.ledger.telemetry(version.run_id))
-        sums = counted(version)
+        known = VersionFacts(version, receipt, held_by, state.ledger.telemetry(version.run_id))
+        sums = intact_checksums(version)
         decision = point.decide(to_published(known, declared, asking, sums, evidence))
         return decision.recorded(GATE, move.after)
     except KfmError as problem:
@@ -82,14 +82,15 @@ def promotion_gate(
 
 
 def step_gate(step: StepUp, *, decider: Decider | None = None, evidence: Evidence = NO_EVIDENCE) -> records.Decision:
-    """May this go up to Work, or to Processed?"""
+    """Decide whether a run's data may enter Work or Processed."""
     decision = (decider or embedded()).decide(step_up(step, evidence))
     return decision.recorded(f"{step.to}.checklist", step.subject)
 
 
-def _recorded(decision: Decision, move: RefMove, details: list[tuple[str, str]]) -> records.Decision:
-    """With the places of what does not hold, which the rules do not name: they decide, they do not search. That the
-    bytes were not read is said only where nothing else kept anybody from reading them."""
+def _recorded(decision: PolicyDecision, move: RefMove, details: list[tuple[str, str]]) -> records.Decision:
+    """Return the decision with the places of failed rules, which the rules themselves do not name. That the bytes were
+    not read is reported only if nothing else failed.
+    """
     found = decision.recorded(GATE, move.after)
     told = list(zip(decision.rules, decision.reasons, strict=True))
     plain = [(rule, why) for rule, why in told if rule not in _DETAILED and (rule != _BYTES or len(told) == 1)]
@@ -102,13 +103,13 @@ def made_of(
     receipt: Receipt | None,
     declared: Mapping[str, Any] | None,
     evidence: Evidence = NO_EVIDENCE,
-) -> Made:
-    """What the state says of a version, today's declaration before the one it was made under."""
+) -> MadeFacts:
+    """Return the facts about a version. Today's declaration wins over the one it was made under."""
     if version is None:
         return _NOTHING
     said: Mapping[str, Any] = version.metadata if declared is None else declared
     level = level_of(version, said, evidence)
-    return Made(
+    return MadeFacts(
         title=_text(said.get("title")),
         licence=_text(said.get("license")),
         sensitivity="" if level == UNSAID else level,
@@ -134,7 +135,7 @@ def _receipt(receipt: Receipt) -> MadeReceipt:
     return MadeReceipt(status=receipt.status, dry_run=receipt.dry_run, outputs=outputs)
 
 
-_NOTHING = Made(
+_NOTHING = MadeFacts(
     title="",
     licence="",
     sensitivity="",

@@ -1,4 +1,4 @@
-"""Questions put together from what the state and a run know. Nothing is searched for or decided here."""
+"""Build questions from what the state and a run know. Nothing is searched for or decided here."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from kfm.model.operation_target import REF
 from kfm.model.records import DatasetVersion, Receipt, Run, RunTelemetry, SourceRef, Standing
 from kfm.model.zone_requests import Asking, StepUp
 from kfm.policy.questions import (
-    Asked,
     Checksums,
     Consent,
     Emission,
-    Extent,
+    ExtentFacts,
     Identity,
-    Label,
+    InputFacts,
+    LabelFacts,
     Licence,
-    Masking,
+    MaskingFacts,
+    PolicyQuestion,
     Provenance,
     QaResult,
     Quality,
-    Question,
     ReceiptFacts,
+    RequestFacts,
     Review,
     Schema,
-    Source,
-    Step,
     Tools,
+    ZoneStep,
     label_of,
 )
 
 UNSAID = "unsaid"
-ONLY_GENERALISED = 2  # what a partition is marked with that was made as generalised; other marks: more closed
+ONLY_GENERALISED = 2  # mark of a partition that was made as generalised; other marks are more closed
 _MOST = float((1 << 53) - 1)
-# Licences and dedications under which everybody may pass the data on. One that is not here may do so too: somebody
-# has to look, and until then it is told.
+# Licences under which everyone may pass the data on. Others may allow it too; until a person has checked, the gate
+# warns.
 FREE = frozenset(
     {
         "apache-2.0", "bsd-2-clause", "bsd-3-clause", "cc-by-1.0", "cc-by-2.0", "cc-by-2.5", "cc-by-3.0", "cc-by-4.0",
@@ -55,37 +55,38 @@ FREE = frozenset(
 
 
 class Evidence(Struct, frozen=True):
-    """What others say of a version: stewards and the community. What is not there is denied where it is asked for."""
+    """What stewards and the community say about a version. Missing evidence is a no where a rule requires it."""
 
     review: Review | None = None
     consent: Consent | None = None
-    standing: Standing | None = None  # of its dataset today, if labels say anything
-    epoch: int = 0  # of the labels
-    labelled: bool = False  # are there labels in this installation?
+    standing: Standing | None = None  # today's classification of its dataset by labels
+    epoch: int = 0  # epoch of the labels
+    labelled: bool = False  # the installation has labels
 
 
 NO_EVIDENCE = Evidence()
 
 
-class Known(Struct, frozen=True):
-    """What the state says of a version that is committed."""
+class VersionFacts(Struct, frozen=True):
+    """What the state knows about a committed version."""
 
     version: DatasetVersion
     receipt: Receipt | None
-    run: Run | None  # whose contracts its sources were held against last: that made it, or made the same again
+    run: Run | None  # the run that checked its sources last: it made the version, or made the same version again
     telemetry: RunTelemetry | None
 
 
 def to_published(
-    known: Known, declared: Mapping[str, Any] | None, asking: Asking, sums: Checksums, evidence: Evidence
-) -> Question:
-    """From Processed to Published, in full. Today's declaration before the one it was made under; but what it was made
-    under stays with it."""
+    known: VersionFacts, declared: Mapping[str, Any] | None, asking: Asking, sums: Checksums, evidence: Evidence
+) -> PolicyQuestion:
+    """Return the full question about the step from Processed to Published. Today's declaration wins over the one it was
+    made under, but the restriction it was made under stays.
+    """
     version, receipt = known.version, known.receipt
     said: Mapping[str, Any] = version.metadata if declared is None else declared
     level = level_of(version, said, evidence)
     inputs, made = known.run.inputs if known.run is not None else [], made_as(version)
-    return Question(
+    return PolicyQuestion(
         gate="zone",
         subjects=[version.digest],
         label_epoch=evidence.epoch,
@@ -103,16 +104,18 @@ def to_published(
         consent=evidence.consent,
         masking=masked_as(version.digest, version.standing),
         emission=None if known.telemetry is None else _emission(known.telemetry),
-        step=Step(from_="processed", to="published", labelled=evidence.labelled),
+        step=ZoneStep(from_="processed", to="published", labelled=evidence.labelled),
     )
 
 
-def step_up(step: StepUp, evidence: Evidence) -> Question:
-    """From Raw to Work, or from Work to Processed: what the run has in its hands, and the receipt it is to get."""
+def step_up(step: StepUp, evidence: Evidence) -> PolicyQuestion:
+    """Return the question about the step from Raw to Work or from Work to Processed, from the facts of the run and its
+    future receipt.
+    """
     run, version, said = step.run, step.version, step.run.metadata
     level = step.standing.level if step.standing is not None else _text(said.get("sensitivity")) or UNSAID
     sealed = all(source.sealed_with or _was_masked(source) for source in step.inputs if not _is_public(source))
-    question = Question(
+    question = PolicyQuestion(
         gate="zone",
         subjects=[step.subject],
         label_epoch=evidence.epoch,
@@ -120,10 +123,10 @@ def step_up(step: StepUp, evidence: Evidence) -> Question:
         identity=_identity(run.dataset, step.subject, said),
         label=_label(step.standing, level, 0 if version is None else len(closed_parts(version, level))),
         provenance=_provenance_of(run, step.inputs, version),
-        # Hashed as they came in or were made: what is under a digest is that, or is refused when it is read.
+        # The digests were computed when the bytes arrived or were made; other bytes are refused when they are read.
         checksums=_sums(step.subject, len(step.inputs) if version is None else version.entries),
         masking=masked_as(step.subject, step.standing) if version is not None else None,
-        step=Step(
+        step=ZoneStep(
             from_="raw" if step.to == "work" else "work",
             to=step.to,
             sealed=sealed and bool(step.inputs),
@@ -154,16 +157,17 @@ def step_up(step: StepUp, evidence: Evidence) -> Question:
     )
 
 
-def masked_as(subject: str, standing: Standing | None) -> Masking | None:
-    """Of what stands as generalised: it came in through masking and in no other way, at the resolution of its labels
-    or coarser, and was held against the fingerprints before anybody asks here."""
+def masked_as(subject: str, standing: Standing | None) -> MaskingFacts | None:
+    """Return the masking facts of a generalised version: it was masked on entry at the resolution of its labels or
+    coarser, and it was compared with the fingerprints before. None for any other version.
+    """
     if standing is None or standing.level != "generalised" or standing.resolution is None:
         return None
-    return Masking(subject=subject, resolution=standing.resolution, leaks=0, finer_than_source=False)
+    return MaskingFacts(subject=subject, resolution=standing.resolution, leaks=0, finer_than_source=False)
 
 
 def level_of(version: DatasetVersion, said: Mapping[str, Any], evidence: Evidence) -> str:
-    """The most closed of what labels, the version and the declaration of today say."""
+    """Return the most closed level of the labels, the version and today's declaration."""
     declared = _text(said.get("sensitivity"))
     standing = _standing_of(version, evidence)
     if standing is None or declared not in LEVELS:
@@ -172,7 +176,7 @@ def level_of(version: DatasetVersion, said: Mapping[str, Any], evidence: Evidenc
 
 
 def made_as(version: DatasetVersion) -> str:
-    """How closed it was when it was made."""
+    """Return the level under which the version was made."""
     if version.standing is not None:
         return version.standing.level
     said = version.metadata.get("sensitivity")
@@ -180,7 +184,7 @@ def made_as(version: DatasetVersion) -> str:
 
 
 def closed_parts(version: DatasetVersion, level: str) -> list[str]:
-    """The marks of what was made under a more closed level than this one."""
+    """Return the marks of partitions that were made under a more closed level than `level`."""
     return [
         name
         for name, mark in sorted(version.validation.items())
@@ -204,12 +208,12 @@ def _is_public(source: SourceRef) -> bool:
 
 
 def _was_masked(source: SourceRef) -> bool:
-    """A version of another dataset that stands as generalised: masked when it was made, or it would not be read."""
+    """Say whether a source is a generalised version of another dataset, which was masked when it was made."""
     return source.uri.startswith(REF) and source.standing is not None and source.standing.level == "generalised"
 
 
-def _asked(asking: Asking) -> Asked:
-    return Asked(who=asking.who, what=asking.what, when=max(1, asking.when_ms), why=asking.why)
+def _asked(asking: Asking) -> RequestFacts:
+    return RequestFacts(who=asking.who, what=asking.what, when=max(1, asking.when_ms), why=asking.why)
 
 
 def _identity(dataset: str, subject: str, said: Mapping[str, Any]) -> Identity:
@@ -218,7 +222,7 @@ def _identity(dataset: str, subject: str, said: Mapping[str, Any]) -> Identity:
 
 
 def _schema(dataset: str, inputs: list[SourceRef]) -> Schema | None:
-    """The data contracts that its sources were held against, by one digest."""
+    """Return the data contracts that the sources were checked against, as one digest; None if there are none."""
     held = [source.contract_hash for source in inputs if source.contract_hash]
     if not held:
         return None
@@ -226,14 +230,14 @@ def _schema(dataset: str, inputs: list[SourceRef]) -> Schema | None:
     return Schema(name=f"{dataset}/contracts", digest=held[0] if alone else digest(canonical(held)))
 
 
-def _extent(said: Mapping[str, Any]) -> Extent | None:
+def _extent(said: Mapping[str, Any]) -> ExtentFacts | None:
     declared = said.get("extent")
     if not isinstance(declared, Mapping):
         return None
     box, interval = declared.get("bbox") or [], declared.get("interval") or []
     start, end = (_instant(text) for text in interval) if len(interval) == 2 else (None, None)
     ends = interval[1] is None if len(interval) == 2 else False
-    return Extent(bbox=[float(number) for number in box], from_=start, until="open" if ends else end)
+    return ExtentFacts(bbox=[float(number) for number in box], from_=start, until="open" if ends else end)
 
 
 def _instant(text: object) -> int | None:
@@ -249,9 +253,9 @@ def _licence(said: Mapping[str, Any]) -> Licence:
     return Licence(id=name[:4096], checked=free, redistribution=free, checked_by="the list of licences" if free else "")
 
 
-def _label(standing: Standing | None, level: str, closed: int) -> Label:
+def _label(standing: Standing | None, level: str, closed: int) -> LabelFacts:
     if standing is None:
-        return Label(sensitivity=level, care="open", access="open", expires="never", closed_parts=closed)
+        return LabelFacts(sensitivity=level, care="open", access="open", expires="never", closed_parts=closed)
     return msgspec.structs.replace(label_of(standing, closed_parts=closed), sensitivity=level)
 
 
@@ -274,14 +278,14 @@ def _sums(subject: str, objects: int) -> Checksums:
 
 
 def _provenance_of(run: Run, inputs: list[SourceRef], version: DatasetVersion | None) -> Provenance | None:
-    plan_hash = version.plan_hash if version is not None else run.input_hash  # before Work nothing is planned
+    plan_hash = version.plan_hash if version is not None else run.input_hash  # before Work there is no plan
     if not is_digest(run.input_hash) or not is_digest(plan_hash):
         return None
     from kfm import __version__
 
     return Provenance(
         inputs=[
-            Source(uri=source.uri[:4096], digest=source.content_hash)
+            InputFacts(uri=source.uri[:4096], digest=source.content_hash)
             for source in inputs
             if is_digest(source.content_hash)
         ],
@@ -295,7 +299,7 @@ def _provenance_of(run: Run, inputs: list[SourceRef], version: DatasetVersion | 
     )
 
 
-def _provenance(known: Known) -> Provenance | None:
+def _provenance(known: VersionFacts) -> Provenance | None:
     version, receipt = known.version, known.receipt
     if not is_digest(version.plan_hash) or not is_digest(version.input_hash) or receipt is None:
         return None
@@ -303,7 +307,7 @@ def _provenance(known: Known) -> Provenance | None:
     inputs = [item for item in receipt.inputs if is_digest(item.checksum)]
     kfm = tools.pop("kfm", "") or _text(receipt.provenance.get("tool_versions", {}).get("kfm"))
     return Provenance(
-        inputs=[Source(uri=item.id[:4096], digest=item.checksum) for item in inputs],
+        inputs=[InputFacts(uri=item.id[:4096], digest=item.checksum) for item in inputs],
         run_id=version.run_id,
         updater=version.updater_id,
         updater_version=version.updater_version,
@@ -331,7 +335,9 @@ def _receipt(receipt: Receipt, sensitivity: str) -> ReceiptFacts:
 
 
 def _emission(telemetry: RunTelemetry) -> Emission:
-    """Its fields hold ids, counts and codes; what they say of sizes is withheld where the envelope is written."""
+    """Return the telemetry facts. The fields hold ids, counts and codes; sizes are withheld where the record is
+    written.
+    """
     return Emission(
         recorded=True,
         run_id=telemetry.run_id,

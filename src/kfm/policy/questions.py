@@ -1,9 +1,9 @@
-"""What is asked of a policy, and what is answered: typed, so that a missing or retyped thing is a no before any rule.
+"""Questions to the policies and their answers, typed: a missing or wrongly typed fact is a no before any rule runs.
 
-A question carries facts about a version, never its content: digests, counts, names, words of labels. Of a protected
-dataset the digests are those of the sealed bytes and the extent is that of the masked records.
+A question holds facts about a version, never its content: digests, counts, names and label words. For a protected
+dataset the digests are those of the encrypted bytes, and the extent is that of the masked records.
 
-Its annotations are not postponed: msgspec would evaluate each of them again, as text, in every process that asks.
+The annotations are not postponed, because msgspec would evaluate each of them again, as text, in every process.
 """
 
 from collections.abc import Iterable
@@ -21,17 +21,17 @@ Gate = Literal["promotion", "faircare", "telemetry", "zone", "operation", "minim
 GATES: tuple[Gate, ...] = ("promotion", "faircare", "telemetry", "zone", "operation", "minimum")
 
 Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
-DigestOrNone = Annotated[str, Meta(pattern=r"^(sha256:[0-9a-f]{64})?\Z")]  # none: empty
+DigestOrNone = Annotated[str, Meta(pattern=r"^(sha256:[0-9a-f]{64})?\Z")]  # empty: no digest
 Count = Annotated[int, Meta(ge=0, le=(1 << 53) - 1)]
 Instant = Annotated[int, Meta(ge=1, le=(1 << 53) - 1)]  # milliseconds since 1970
 Name = Annotated[str, Meta(max_length=4096)]
 
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """A part of a question. What has a default is left out where it has it, and a rule that asks for it says no."""
+    """A part of a question. A field with its default value is left out, and a rule that needs it says no."""
 
 
-class Asked(Part, frozen=True):
+class RequestFacts(Part, frozen=True):
     who: Name
     what: Name
     when: Instant
@@ -46,15 +46,15 @@ class Identity(Part, frozen=True):
 
 
 class Schema(Part, frozen=True):
-    """What its rows or features look like: the data contract, or the schema it names."""
+    """The schema of the rows or features: the data contract, or the schema it names."""
 
     name: Name
     digest: Digest
 
 
-class Extent(Part, frozen=True, rename={"from_": "from"}):
-    bbox: list[float]  # west, south, east, north in degrees; empty where `no_place` says why
-    from_: int | None = None  # milliseconds since 1970, before it negative; none: nobody said so
+class ExtentFacts(Part, frozen=True, rename={"from_": "from"}):
+    bbox: list[float]  # west, south, east, north in degrees; empty if `no_place` says why
+    from_: int | None = None  # milliseconds since 1970, negative before; None: not declared
     until: int | Literal["open"] | None = None
     no_place: Name = ""
 
@@ -66,19 +66,21 @@ class Licence(Part, frozen=True):
     checked_by: Name
 
 
-class Label(Part, frozen=True):
-    """In the words of kfm.model.labels; `label_of` makes it. The rules take one nobody knows for the last."""
+class LabelFacts(Part, frozen=True):
+    """The label, in the words of kfm.model.labels; `label_of` builds it. The rules treat an unknown word as the most
+    closed one.
+    """
 
     sensitivity: Name = ""
     care: Name = ""
     access: Name = ""
     authority: Name = ""
     custodian: Name = ""
-    expires: Instant | Literal["never"] | None = None  # of the consent
-    public_resolution: Annotated[int, Meta(ge=0, le=15)] | None = None  # of the H3 cell
+    expires: Instant | Literal["never"] | None = None  # end of the consent
+    public_resolution: Annotated[int, Meta(ge=0, le=15)] | None = None  # resolution of the H3 cell
     withhold: list[Name] = []  # columns that are not published
     per_minute: Count | None = None
-    closed_parts: Count | None = None  # partitions that were made under a more closed level than it has now
+    closed_parts: Count | None = None  # partitions made under a more closed level than the present one
 
 
 def label_of(
@@ -87,10 +89,11 @@ def label_of(
     closed_parts: int | None = None,
     withhold: Iterable[str] = (),
     per_minute: int | None = None,
-) -> Label:
-    """What labels mean, as it is asked about. Several custodians are named together: an approval by one of them is none
-    by all, and the keys in force ask each."""
-    return Label(
+) -> LabelFacts:
+    """Return the label facts of a classification. Several custodians are joined in one text, so one custodian's
+    approval does not count for all; the keys in force require each.
+    """
+    return LabelFacts(
         sensitivity=standing.level,
         care=standing.care,
         access=standing.access,
@@ -117,18 +120,18 @@ class QaResult(Part, frozen=True):
 
 class Quality(Part, frozen=True):
     sources: Count
-    contracts: Count  # sources that were held against one
+    contracts: Count  # sources that were checked against a contract
     unheld_parts: Count
     results: list[QaResult]
 
 
-class Source(Part, frozen=True):
+class InputFacts(Part, frozen=True):
     uri: Name
     digest: Digest
 
 
 class Tools(Part, frozen=True):
-    """Their versions."""
+    """Versions of the tools."""
 
     kfm: Name
     runtime: Name
@@ -136,13 +139,13 @@ class Tools(Part, frozen=True):
 
 
 class Provenance(Part, frozen=True):
-    inputs: list[Source]
+    inputs: list[InputFacts]
     run_id: Name
     updater: Name
     updater_version: Name
     plan_hash: Digest
     input_hash: Digest
-    code_hash: DigestOrNone  # nobody wrote it down before it was asked for
+    code_hash: DigestOrNone  # empty for versions made before it was recorded
     tools: Tools
 
 
@@ -184,7 +187,7 @@ class Consent(Part, frozen=True):
     until: Instant
 
 
-class Masking(Part, frozen=True):
+class MaskingFacts(Part, frozen=True):
     subject: Digest
     resolution: Count
     leaks: Count
@@ -196,15 +199,15 @@ class Emission(Part, frozen=True):
     run_id: Name
     fields: list[Name]
     energy_method: Name
-    unmasked: Count  # values in it that may not be told
+    unmasked: Count  # values that may not be shown
     slo_ok: bool | None = None
 
 
-class Step(Part, frozen=True, rename={"from_": "from"}):
+class ZoneStep(Part, frozen=True, rename={"from_": "from"}):
     from_: Name
     to: Name
     sealed: bool = False
-    labelled: bool = True  # false: nobody keeps labels here, so that there is no custodian's key
+    labelled: bool = True  # False: the installation has no labels, and so no custodian's key
 
 
 class Move(Part, frozen=True):
@@ -219,12 +222,12 @@ class Approval(Part, frozen=True):
     custodian: Name
     request: Digest
     until: Instant
-    verified: bool  # the signature, and that the key is that person's today
+    verified: bool  # the signature is right, and the key belongs to that person today
 
 
 class OperationFacts(Part, frozen=True):
     name: Name
-    role: Name  # of who asks, as the list of keys has it; `single` where there is no list
+    role: Name  # role of the requester in the list of keys; `single` if there is no list
     request: Digest
     moves: list[Move]
     approvals: list[Approval] = []
@@ -236,13 +239,13 @@ class MadeReceipt(Part, frozen=True):
     outputs: list[Name]
 
 
-class Made(Part, frozen=True):
-    """What the state says of a version, for the least checklist."""
+class MadeFacts(Part, frozen=True):
+    """The state's facts about a version, for the minimum checklist."""
 
     title: Name
     licence: Name
     sensitivity: Name
-    made_as: Name  # the sensitivity when it was made; `unsaid`
+    made_as: Name  # sensitivity when it was made; `unsaid` if there was none
     closed_parts: list[Name]
     unheld_parts: list[Name]
     sources: int
@@ -253,38 +256,38 @@ class Made(Part, frozen=True):
     updater_version: Name
     run_id: Name
     looked_at: bool
-    damaged: Name  # why its objects are not what they should be; empty: they are
-    masked: bool = False  # on its way in
+    damaged: Name  # why an object is damaged; empty: all are intact
+    masked: bool = False  # on entry
     receipt: MadeReceipt | None = None
 
 
-class Question(Part, frozen=True):
-    """May this be done with exactly these bytes? Each gate reads the parts it needs, and misses what is absent."""
+class PolicyQuestion(Part, frozen=True):
+    """May this be done with exactly these bytes? Each gate reads the parts it needs; a missing part is a no."""
 
     gate: Gate
     subjects: list[Digest]
-    label_epoch: Count = 0  # of the labels the facts were read under; compared again in the commit
-    asked: Asked | None = None
+    label_epoch: Count = 0  # epoch of the labels that the facts came from; compared again in the commit
+    asked: RequestFacts | None = None
     identity: Identity | None = None
     schema: Schema | None = None
-    extent: Extent | None = None
+    extent: ExtentFacts | None = None
     licence: Licence | None = None
-    label: Label | None = None
+    label: LabelFacts | None = None
     quality: Quality | None = None
     provenance: Provenance | None = None
     checksums: Checksums | None = None
     receipt: ReceiptFacts | None = None
     review: Review | None = None
     consent: Consent | None = None
-    masking: Masking | None = None
+    masking: MaskingFacts | None = None
     emission: Emission | None = None
-    step: Step | None = None
+    step: ZoneStep | None = None
     operation: OperationFacts | None = None
-    made: Made | None = None
+    made: MadeFacts | None = None
 
 
 class Mask(Record, frozen=True, tag_field="do", tag="mask"):
-    """Nothing finer than one H3 cell of this resolution."""
+    """Show nothing finer than one H3 cell of this resolution."""
 
     resolution: Annotated[int, Meta(ge=0, le=15)]
 
@@ -300,25 +303,25 @@ class Throttle(Record, frozen=True, tag_field="do", tag="throttle"):
 Obligation = Mask | Withhold | Throttle
 
 
-class Reason(Record, frozen=True):
+class EngineReason(Record, frozen=True):
     rule: str
     msg: str
 
 
-class Verdict(Record, frozen=True):
-    """What an engine answers. An obligation nobody knows cannot be obeyed: the whole answer is refused."""
+class EngineVerdict(Record, frozen=True):
+    """An engine's answer. An unknown obligation cannot be obeyed, so the whole answer is refused."""
 
     allow: bool
-    deny: list[Reason]
-    warn: list[Reason]
+    deny: list[EngineReason]
+    warn: list[EngineReason]
     obligations: list[Obligation]
     subjects: list[str]
     question: str
     policy: str
 
 
-class Decision(Record, frozen=True):
-    """The answer of the decision point. Only a literal true about exactly the digests asked for opens anything."""
+class PolicyDecision(Record, frozen=True):
+    """The decision point's answer. Only a literal true about exactly the requested digests allows anything."""
 
     id: str
     gate: str
@@ -327,7 +330,7 @@ class Decision(Record, frozen=True):
     policy_digest: str
     label_epoch: int
     engine: str
-    rules: list[str]  # that did not hold
+    rules: list[str]  # rules that did not hold
     reasons: list[str]
     warnings: list[str]
     obligations: list[Obligation]
@@ -336,7 +339,7 @@ class Decision(Record, frozen=True):
         return self.allow is True and self.subjects == list(digests)
 
     def recorded(self, gate: str = "", subject: str = "") -> records.Decision:
-        """As receipts have it: about one digest, under the name that receipts call the gate by."""
+        """Return the decision as receipts hold it: about one digest, with the gate's name in receipts."""
         about = subject or (self.subjects[0] if len(self.subjects) == 1 else "")
         return records.Decision(
             gate=gate or self.gate,
@@ -363,16 +366,16 @@ def _duty(obligation: Obligation) -> records.Obligation:
 
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
-_QUESTION = msgspec.json.Decoder(Question)
-_VERDICT = msgspec.json.Decoder(Verdict)
+_QUESTION = msgspec.json.Decoder(PolicyQuestion)
+_VERDICT = msgspec.json.Decoder(EngineVerdict)
 
 
-def encoded(question: Question) -> bytes:
-    """The bytes an engine is asked with; raises if the record was put together from things of other types."""
+def encode_question(question: PolicyQuestion) -> bytes:
+    """Return the bytes of a question for an engine. Raise if its fields have wrong types."""
     body = _ENCODER.encode(question)
     _QUESTION.decode(body)
     return body
 
 
-def verdict_from(answer: bytes | str) -> Verdict:
+def verdict_from(answer: bytes | str) -> EngineVerdict:
     return _VERDICT.decode(answer)

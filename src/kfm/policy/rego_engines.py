@@ -1,5 +1,6 @@
-"""Who evaluates the policies: the engine in this process, or an OPA server. Neither is believed: decision.py looks at
-every answer. What goes wrong is raised as `Unanswered` with a reason that quotes nothing."""
+"""The engines that evaluate policies: embedded in this process, or an OPA server. decision.py checks every answer. A
+failure raises `Unanswered` with a reason that quotes no value.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _DATA = "/v1/data/kfm/"
 
 
 class Unanswered(Exception):
-    """There is no answer; `reason` says why, in words without values."""
+    """There is no answer; `reason` says why, without values."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -33,18 +34,18 @@ class Engine(Protocol):
     name: str
 
     def ask(self, gate: str, body: bytes) -> bytes | str:
-        """The verdict of a gate as JSON, whatever it is."""
+        """Return the verdict of a gate as JSON, unchecked."""
         ...
 
 
 class Embedded:
-    """Rego in this process. A machine belongs to the thread that made it, so each thread has its own.
+    """Evaluates Rego in this process. A machine belongs to the thread that made it, so each thread has its own.
 
-    Compiled programs, not the library's interpreter, which takes four times as long. In them a call of a function costs
-    more than what it asks, and a rule of another package under an imported name has that whole package evaluated:
-    so the policies ask in place, and name such rules in full. Their one weakness is that they go on where something is
-    undefined: the types leave only whole parts undefined, no comparison with a missing thing holds, and the tests try
-    every set of missing parts in both, and generated questions against OPA.
+    It runs compiled programs, because the library's interpreter takes four times as long. In a program a function call
+    costs more than its body, and a rule of another package under an imported name evaluates that whole package; so the
+    policies inline such checks and name such rules in full. A program continues after an undefined value: the types
+    allow only whole parts to be undefined, no comparison with a missing part holds, and tests try every set of missing
+    parts in both engines and compare generated questions with OPA.
     """
 
     name = "embedded"
@@ -61,7 +62,7 @@ class Embedded:
             machine.set_input_json(body.decode())
             answer: str = machine.execute()
         except BaseException:
-            # In which state it was left nobody knows: the next question gets a new one.
+            # Its state is unknown after a failure: the next question gets a new machine.
             del self._machines.__dict__[gate]
             raise
         return answer
@@ -77,7 +78,7 @@ class Embedded:
         return machine
 
 
-KEPT = ("minimum", "zone")  # the gates that runs ask: their programs are shipped, compiled once
+KEPT = ("minimum", "zone")  # the gates that runs use: their compiled programs ship with the product
 _FOLDER = os.path.join(os.path.dirname(__file__), "compiled")
 
 
@@ -88,12 +89,12 @@ def _program(policies: Policies, gate: str) -> Any:
 
 
 def compiled(policies: Policies, gate: str) -> str:
-    """A program as it is shipped: of exactly these policies."""
+    """Return the compiled program of exactly these policies, as it is shipped."""
     return f"{policies.digest}\n{binascii.b2a_base64(_program(policies, gate).serialize_binary()).decode()}"
 
 
 def _kept(gate: str, digest: str) -> Any:
-    """The shipped program; none where it is of other policies, or of a format that this engine does not know."""
+    """Return the shipped program; None if it belongs to other policies or has a format this engine does not know."""
     import regorus
 
     if gate not in KEPT:
@@ -110,8 +111,9 @@ def _kept(gate: str, digest: str) -> Any:
 
 
 class Opa:
-    """A real OPA over HTTP. Whoever asks waits no longer than `timeout_s` for the whole answer, names looked up and
-    dripping servers included: the conversation is held in a thread of its own and left behind."""
+    """An OPA server over HTTP. A call takes at most `timeout_s` in all, including name lookup and slow servers: a
+    thread holds the conversation and is abandoned.
+    """
 
     name = "opa"
 
@@ -142,7 +144,7 @@ class Opa:
         thread = threading.Thread(target=talk, daemon=True, name="kfm-opa")
         thread.start()
         thread.join(self._timeout_s)
-        late = thread.is_alive()  # before we hang up: that ends the thread with an error too
+        late = thread.is_alive()  # before hanging up, which also ends the thread with an error
         _hang_up(line)
         if said:
             return _result(*said[0])
@@ -157,8 +159,8 @@ class Opa:
 
 
 def _no_address() -> BadInput:
-    """Not quoted: somebody may have put a password into it."""
-    return BadInput("the address of OPA is not a URL", hint="give it as http://HOST:PORT")
+    """The URL is not quoted: it may hold a password."""
+    return BadInput("the address of the OPA server is not a URL", hint="write http://HOST:PORT")
 
 
 def _exchange(line: http.client.HTTPConnection, path: str, body: bytes) -> tuple[int, bytes]:
@@ -168,10 +170,10 @@ def _exchange(line: http.client.HTTPConnection, path: str, body: bytes) -> tuple
 
 
 def _hang_up(line: http.client.HTTPConnection) -> None:
-    """Wakes a thread that still reads."""
+    """Close the connection, which wakes a thread that still reads."""
     import socket
 
-    with suppress(OSError):  # it is closed already, which is what is wanted
+    with suppress(OSError):  # it is closed already
         if line.sock is not None:
             line.sock.shutdown(socket.SHUT_RDWR)
     line.close()

@@ -1,4 +1,4 @@
-"""Every rule that a question is held against, whether it holds, and what to do where it does not."""
+"""List every rule that a question is checked against, whether it holds, and the cure where it does not."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from typing import Any
 from kfm.errors import Refused
 from kfm.model.records import Record
 from kfm.policy.policy_bundle import Policies
-from kfm.policy.questions import Decision
+from kfm.policy.questions import PolicyDecision
 
 PARTS = {
     "work": ("zone",),
     "processed": ("zone", "promotion"),
     "published": ("zone", "promotion", "faircare", "telemetry"),
 }
-_KFM_YML = "say it in kfm.yml, under datasets.{dataset}"
-# By the rule, or by what its name begins with.
+_KFM_YML = "declare it in kfm.yml, under datasets.{dataset}"
+# By rule, or by the start of its name.
 REMEDIES = {
-    "asked.": "order it with --reason, and KFM_ACTOR or --actor",
+    "asked.": "give --reason, and KFM_ACTOR or --actor",
     "metadata.title": _KFM_YML + ": title",
     "metadata.schema": _KFM_YML + ": sources: contract, and run it again",
     "metadata.extent": _KFM_YML + ": extent: bbox and interval",
     "metadata.sensitivity": _KFM_YML + ": sensitivity",
-    "metadata.kept": "run it again as a whole under the label it has now; what was made before stays closed",
+    "metadata.kept": "run the whole dataset again under its present label; older partitions stay closed",
     "metadata.": "run it again: `kfm run {dataset}`",
     "licence.declared": _KFM_YML + ": license, an SPDX id or a URL",
-    "licence.checked": "use a licence that lets everybody pass it on, or let somebody look whether this one does",
+    "licence.checked": "use a licence that lets everyone pass the data on, or have a person check this one",
     "validation.contracts": "give every source a contract in kfm.yml, and `kfm run {dataset}`",
-    "validation.": "look at `kfm quarantine {dataset}`, and mend the source",
+    "validation.": "see `kfm quarantine {dataset}`, and fix the source",
     "provenance.": "run it again: `kfm run {dataset} --force --reason …`",
-    "checksums.": "restore it from a backup, or make it again: `kfm run {dataset} --force --reason …`",
+    "checksums.": "restore it from a backup, or build it again: `kfm run {dataset} --force --reason …`",
     "receipt.": "run it again: `kfm run {dataset} --force --reason …`",
     "fair.findable": _KFM_YML + ": title and description",
-    "fair.accessible": "its label says that it is not for everybody: see `kfm labels show`",
+    "fair.accessible": "its label does not allow everyone: see `kfm labels show`",
     "fair.": _KFM_YML + ", and run it again",
     "care.consent": "ask the community: `kfm publish {dataset} --key …`, then `kfm review list`",
     "care.review": "ask a steward: `kfm publish {dataset} --key …`, then `kfm review list`",
     "care.": "ask whose data it is, and see `kfm labels show`",
     "telemetry.": "run it again: `kfm run {dataset} --force --reason …`",
     "zone.sealed": "name its custodian's key in kfm.yml, and run it again",
-    "zone.usable": "what is closed is not used; see `kfm labels show`",
+    "zone.usable": "closed data are not used; see `kfm labels show`",
     "zone.": "see the other rules that do not hold",
-    "own.": "ask who wrote the policies of this installation",
-    "engine.": "look at the policy server that `policy.url` names",
+    "own.": "ask the author of this installation's policies",
+    "engine.": "check the policy server at `policy.url`",
 }
 
 
-class Explained(Record, frozen=True):
-    """One rule. `holds` is `yes`, `no`, or `warn`: it does not hold, and stops nothing at this step."""
+class RuleResult(Record, frozen=True):
+    """One rule. `holds` is `yes`, `no`, or `warn`: the rule does not hold, but does not stop this step."""
 
     gate: str
     rule: str
@@ -59,8 +59,8 @@ class Explained(Record, frozen=True):
     remedy: str = ""
 
 
-def explained(decision: Decision, to: str, dataset: str, policies: Policies) -> list[Explained]:
-    """Of the whole checklist of a step; rules of other policies that said no stand behind it."""
+def rule_results(decision: PolicyDecision, to: str, dataset: str, policies: Policies) -> list[RuleResult]:
+    """Return the whole checklist of a step, followed by rules of other policies that denied."""
     broken, warned = set(decision.rules), set(decision.warnings)
     found, seen = [], set()
     for part in PARTS[to]:
@@ -68,11 +68,11 @@ def explained(decision: Decision, to: str, dataset: str, policies: Policies) -> 
             seen.add(rule)
             holds = "no" if rule in broken else "warn" if text in warned else "yes"
             remedy = remedy_for(rule, dataset) if holds != "yes" else ""
-            found.append(Explained(gate=part, rule=rule, holds=holds, asks=text, remedy=remedy))
+            found.append(RuleResult(gate=part, rule=rule, holds=holds, asks=text, remedy=remedy))
     for rule, reason in zip(decision.rules, decision.reasons, strict=True):
         if rule not in seen:
             gate = rule.partition(".")[0]
-            found.append(Explained(gate=gate, rule=rule, holds="no", asks=reason, remedy=remedy_for(rule, dataset)))
+            found.append(RuleResult(gate=gate, rule=rule, holds="no", asks=reason, remedy=remedy_for(rule, dataset)))
     return found
 
 
@@ -84,18 +84,18 @@ def remedy_for(rule: str, dataset: str) -> str:
 
 
 def rules_of(policies: Policies, part: str) -> dict[str, str]:
-    """What each rule of a policy asks for, in its own words."""
+    """Return the text of each rule of a policy."""
     found: dict[str, str] = json.loads(_engine(policies.files).eval_rule_as_json(f"data.kfm.{part}.rules"))
     return found
 
 
-class Tested(Record, frozen=True):
+class PolicyTest(Record, frozen=True):
     name: str
     ok: bool
 
 
-def tested(policies: Policies, own: dict[str, str]) -> list[Tested]:
-    """Every rule called test_… of an installation's own files, evaluated in this process."""
+def run_tests(policies: Policies, own: dict[str, str]) -> list[PolicyTest]:
+    """Run every rule named test_… of an installation's own files with the embedded engine."""
     engine = _engine([*policies.files, *((f"own/{name}", own[name]) for name in own if name.endswith("_test.rego"))])
     engine.add_data_json(policies.data)
     found = []
@@ -107,7 +107,7 @@ def tested(policies: Policies, own: dict[str, str]) -> list[Tested]:
                 ok = json.loads(engine.eval_rule_as_json(path)) is True
             except (RuntimeError, ValueError):
                 ok = False
-            found.append(Tested(name=path.removeprefix("data."), ok=ok))
+            found.append(PolicyTest(name=path.removeprefix("data."), ok=ok))
     return found
 
 
@@ -115,11 +115,11 @@ def _engine(files: Iterable[tuple[str, str]]) -> Any:
     try:
         import regorus
     except ImportError:
-        raise Refused("the policy engine is not installed", hint="install kfm with all it needs") from None
+        raise Refused("the policy engine is not installed", hint="install kfm with its dependencies") from None
     engine = regorus.Engine()
     try:
         for name, text in files:
             engine.add_policy(name, text)
     except (RuntimeError, ValueError):
-        raise Refused("a policy cannot be read", hint="`opa check --strict` says where") from None
+        raise Refused("a policy cannot be parsed", hint="run `opa check --strict` to see where") from None
     return engine

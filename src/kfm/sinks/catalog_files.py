@@ -1,4 +1,4 @@
-"""A folder of catalog files: each is whole at any instant, and one that is as it should be is not written again."""
+"""Write a folder of catalog files. Each file is complete at any moment, and an unchanged file is not written again."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from kfm.model.keys import digest
 from kfm.model.names import check_path
 from kfm.model.outbox_messages import Letter
 
-APART = ".building"  # where files are until they are whole
+APART = ".building"  # holds files until they are complete
 OWN, PARTS, SUFFIX = (
     ("collection.json", "index.html"),
     ("items", "runs", "versions"),
     ".json",
 )  # what lies in the folder of a dataset
-MANY = 32  # files that are synced together rather than one by one
+MANY = 32  # from this many files on, one sync covers all of them
 
 
 class CatalogFolder:
-    """The sink. Whoever tells it does so alone: it has no lock of its own.
+    """The catalog sink. It has no lock: the caller makes sure that no other process writes.
 
-    `written` and `removed` count what was changed since it was opened.
+    `written` and `removed` count the changes since it was opened.
     """
 
     name = "catalog"
@@ -46,7 +46,9 @@ class CatalogFolder:
             raise self._why(problem) from problem
 
     def differences(self, expected: dict[str, str], below: str) -> Iterator[tuple[str, str]]:
-        """What is not as expected, by path and digest: `missing`, `altered`, or `foreign` below this folder."""
+        """Yield the path and kind of each difference from `expected` (path to digest): `missing`, `altered`, or
+        `foreign` below the folder.
+        """
         for path in sorted(expected):
             if not self._fs.exists(self._place(path)):
                 yield path, "missing"
@@ -60,11 +62,11 @@ class CatalogFolder:
         return os.path.join(self._root, *check_path(path).split("/"))
 
     def _write(self, letters: Sequence[Letter]) -> None:
-        """All are written apart and synced, then each gets its name, then the names are made durable."""
+        """Write and sync all files under temporary names, then rename each, then sync the folders."""
         fs, apart, many = self._fs, os.path.join(self._root, APART), len(letters) >= MANY
-        fs.remove_tree(apart)  # what the dead left
+        fs.remove_tree(apart)  # left by a killed process
         ready: list[tuple[str, str]] = []
-        there: dict[str, bool] = {}  # folders: whether anything can be in them already
+        there: dict[str, bool] = {}  # folder → whether it existed before
         for letter in letters:
             target = self._place(letter.key)
             folder = os.path.dirname(target)
@@ -113,7 +115,7 @@ class CatalogFolder:
         self._prune(self._place(folder))
 
     def _prune(self, folder: str) -> bool:
-        """Remove folders in which nothing is left; True if this one was."""
+        """Remove empty folders; return True if this one was removed."""
         if not self._fs.is_dir(folder) or self._fs.is_link(folder):
             return False
         left = [name for name in self._fs.list(folder) if not self._prune(os.path.join(folder, name))]
@@ -125,8 +127,9 @@ class CatalogFolder:
         return True
 
     def _files(self, folder: str) -> Iterator[str]:
-        """What the catalog may have written below the folder of a dataset, by where it lies and how it is called. All
-        else is somebody's: the folder of a catalog was chosen by a person, perhaps wrongly."""
+        """Yield the files that the catalog may have written below a dataset's folder, by folder and name. Every other
+        file belongs to the user, who may have chosen this folder by mistake.
+        """
         yield from self._documents(folder, OWN)
         for part in PARTS:
             if not self._fs.is_link(self._place(f"{folder}/{part}")):

@@ -1,6 +1,6 @@
-"""Publishes into folders: immutable files, and pointers that only ever move forward.
+"""Publish into folders: immutable files, and pointers that only move forward.
 
-Every file here is an export of the state and can be made again from it.
+Every file is an export of the state and can be written again from it.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from kfm.model.ports import Lock
 from kfm.model.records import Difference
 from kfm.sinks.noop import TracingPublisher
 
-_UNFINISHED = ".publishing"  # in each folder: the name of a file until it is whole
+_UNFINISHED = ".publishing"  # in each folder: the temporary name of a file until it is complete
 
 
 class FilesPublisher(TracingPublisher):
-    """`roots` maps the first part of a path to a folder; "" is the folder for all others.
+    """Publishes into folders. `roots` maps the first part of a path to a folder; "" is the folder for all other paths.
 
-    Processes that publish take turns at a lock, which `lock` opens: looking at what is there and replacing it is
-    one act, so that a pointer never goes back, however late a slow process wakes up. `is_latest` tells whether a
-    pointer is what the state says last: it is written even if an older state was put back, which counts less.
+    A process publishes under a lock, which `lock` opens: it reads and replaces a pointer in one step, so a slow process
+    never moves one back. `is_latest` says whether a pointer is the state's newest; such a pointer is written even if
+    the state was restored from a backup and counts lower.
     """
 
     def __init__(
@@ -53,13 +53,18 @@ class FilesPublisher(TracingPublisher):
         return os.path.join(root, *path.split("/"))
 
     def _is_private(self, place: str) -> bool:
-        """Below the folder of receipts and events, which is for us alone; all else is for everybody to read."""
+        """Say whether a path is in the private folder of receipts and events. All other files are readable for
+        everyone.
+        """
         private = self._roots.get("receipts", "")
         return bool(private) and f"{place}/".startswith(f"{private}/")
 
     def write_file(self, path: str, digest: str, size: int, key: str, body: Iterable[bytes]) -> None:
-        """The same bytes again change nothing; other bytes under the same name are an error. Only a receipt is told
-        by the state alone: where an older state was put back, what a run left that it knows nothing of is set aside."""
+        """Write a file. The same bytes again change nothing; other bytes under the same name raise Corrupt.
+
+        Only a receipt follows the state alone: if a backup was restored, a receipt of an unknown run is renamed and
+        kept.
+        """
         target = self._place(path)
         if digest_at(self._fs, target) != digest:
             with self._turn():
@@ -67,8 +72,8 @@ class FilesPublisher(TracingPublisher):
                 if found != digest and self._fs.exists(target):
                     if not path.startswith("receipts/") or not found:
                         raise Corrupt(
-                            f"published file {path} has other bytes than it should",
-                            hint="look at it and remove it, then `kfm resume`",
+                            f"published file {path} was altered",
+                            hint="check the file and remove it, then run `kfm resume`",
                         )
                     with _as_storage_failed():
                         self._fs.replace(target, f"{target}.set-aside-{found[7:19]}")
@@ -77,13 +82,13 @@ class FilesPublisher(TracingPublisher):
         try:
             self._keep_name(target)
         except StorageFailed as problem:
-            # A version whose folder is gone was taken back meanwhile, by a process that knew more.
+            # The version's folder was removed meanwhile by a process that knows a newer state.
             if not path.startswith("datasets/") or not isinstance(problem.__cause__, FileNotFoundError):
                 raise
         self._note("write_file", path, digest, size, key)
 
     def remove_file(self, path: str, key: str, check: Callable[[], None]) -> None:
-        """Gone for readers at once. That it stays gone is sure when its folder is, see `remove_rest`."""
+        """Remove a file for readers at once. The removal is durable when its folder is gone, see `remove_rest`."""
         target = self._place(path)
         if self._fs.exists(target):
             with self._turn(), _as_storage_failed():
@@ -92,8 +97,9 @@ class FilesPublisher(TracingPublisher):
         self._note("remove_file", path, "", 0, key)
 
     def remove_rest(self, folder: str, check: Callable[[], None]) -> None:
-        """What broke off while it was published lies there, too, and beside it if that was the manifest. Without its
-        name nothing below it comes back."""
+        """Remove the folder of a version with all unfinished files in it and next to it, and sync the folder above, so
+        that nothing comes back.
+        """
         target = self._place(folder)
         beside = os.path.dirname(target)
         with self._turn(), _as_storage_failed():
@@ -111,7 +117,7 @@ class FilesPublisher(TracingPublisher):
             return []
 
     def differences(self, dataset: str, expected: Mapping[str, str], gone: Sequence[str]) -> list[Difference]:  # noqa: ARG002
-        """Reads every file of the dataset; folders that should be gone are seen by what lies in them."""
+        """Return the differences from `expected`. Every file of the dataset is read."""
         found = dict.fromkeys(expected, "missing")
         for path in _files_below(self._place(f"datasets/{dataset}"), f"datasets/{dataset}"):
             if path not in expected:
@@ -133,7 +139,9 @@ class FilesPublisher(TracingPublisher):
         self._note("emit_event", str(event.get("type", "")), digest_of(body), len(body), key)
 
     def update_metadata(self, target: str, value: dict[str, Any], key: str) -> None:
-        """A pointer. One with a lower `seq` than is there already comes late and is ignored, if not the latest."""
+        """Write a pointer. One with a lower `seq` than the existing pointer is late and ignored, unless it is the
+        latest.
+        """
         body = canonical(value)
         name = digest_of(body)
         place = self._place(target)
@@ -160,32 +168,32 @@ class FilesPublisher(TracingPublisher):
                         break
                 time.sleep(0.01)
             else:
-                raise Busy(
-                    "another process is publishing", hint="what was committed is kept; `kfm resume` publishes it later"
-                )
+                raise Busy("another process is publishing", hint="the commit is kept; `kfm resume` publishes it later")
             yield
         finally:
             lock.close()
 
     def _write(self, target: str, body: Iterable[bytes], digest: str) -> None:
-        """Whole or not at all; its name is not durable yet.
+        """Write a file completely or not at all; its name is not durable yet.
 
-        The name it has meanwhile is the same every time: whoever writes into this folder next takes what the dead left,
-        and `remove_rest` what belonged to a version that nobody writes any more.
+        The temporary name is always the same, so the next writer in this folder replaces what a killed process left,
+        and `remove_rest` removes it for a version that is never written again.
         """
         folder = os.path.dirname(target)
         temporary = os.path.join(folder, _UNFINISHED)
         private = self._is_private(target)
         with _as_storage_failed():
             pieces = iter(body)
-            first = next(pieces, b"")  # before anything is made here: this is where it is said if it may not be
+            first = next(pieces, b"")  # read before anything is created: an unreadable body raises here
             try:
                 if folder not in self._made or not self._fs.is_dir(folder):  # it may have been removed since
-                    self._fs.make_dirs(folder, 0o700 if private else 0o755)  # whatever the umask would allow
+                    self._fs.make_dirs(folder, 0o700 if private else 0o755)  # independent of the umask
                     self._made.add(folder)
                 whole = chain([first], pieces)
                 if write_apart(self._fs, temporary, whole, mode=0o600 if private else 0o644) != digest:
-                    raise Corrupt("the bytes to publish are not the ones named", hint="run `kfm doctor --deep`")
+                    raise Corrupt(
+                        "the bytes to publish do not have the expected digest", hint="run `kfm doctor --deep`"
+                    )
                 self._fs.replace(temporary, target)
             except BaseException:
                 with contextlib.suppress(OSError):
@@ -193,7 +201,9 @@ class FilesPublisher(TracingPublisher):
                 raise
 
     def _keep_name(self, path: str) -> None:
-        """Also of a file that was there already: whoever gave it its name may have died before syncing that."""
+        """Sync the folder, also for a file that existed already: the process that named it may have died before the
+        sync.
+        """
         with _as_storage_failed():
             self._fs.sync_dir(os.path.dirname(path))
 
@@ -210,12 +220,13 @@ def _as_storage_failed() -> Iterator[None]:
         yield
     except OSError as problem:
         raise StorageFailed(
-            f"cannot publish a file: {problem.strerror}", hint="make room or fix the folder, then `kfm resume`"
+            f"cannot publish a file: {problem.strerror}",
+            hint="free some space or fix the folder, then run `kfm resume`",
         ) from problem
 
 
 def _files_below(folder: str, name: str) -> Iterator[str]:
-    """Whatever is no folder, by its path; what breaks off while it is written is no file yet."""
+    """Yield the paths of all files below a folder, except unfinished ones."""
     try:
         names = sorted(os.listdir(folder))
     except OSError:

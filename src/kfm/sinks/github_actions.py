@@ -1,4 +1,4 @@
-"""Inside GitHub Actions: the summary of the job, and outputs that later steps may use."""
+"""Write the job summary and the step outputs inside GitHub Actions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CHANGES = ("added", "changed", "removed", "keys")
 
 
 def report(env: Mapping[str, str], receipts: Sequence[Receipt]) -> None:
-    """Append to the files GitHub names. Only names, digests and counts: nothing of the data."""
+    """Append to the files that GitHub names: only names, digests and counts, never data."""
     if env.get("GITHUB_ACTIONS") != "true" or not receipts:
         return
     _append(env.get("GITHUB_STEP_SUMMARY", ""), summary(receipts))
@@ -29,7 +29,7 @@ def summary(receipts: Sequence[Receipt]) -> str:
 
 
 def outputs(receipts: Sequence[Receipt]) -> str:
-    """`changed`, `datasets` and `run_ids`: words without spaces, joined by commas."""
+    """Return `changed`, `datasets` and `run_ids` as comma-separated words."""
     changed = [receipt.dataset for receipt in receipts if receipt.outcome == "done"]
     said = {
         "changed": "true" if changed else "false",

@@ -1,8 +1,8 @@
-"""Publishes as releases of a GitHub repository: a release for each version, one that points, and an event.
+"""Publish as releases of a GitHub repository: one release per version, one release as the pointer, and an event.
 
-A version is the release `<dataset>-<version>`, its files are assets; while it is a prerelease, some are missing. The
-release `<dataset>-current` says in its text which version is public. Everything here can be done again: what is
-there already is recognised by its name and digest, and whether something was done is asked, never guessed.
+A version is the release `<dataset>-<version>` with its files as assets; while it is a prerelease, some files are
+missing. The text of the release `<dataset>-current` names the public version. Every step can be repeated: existing
+assets are recognized by name and digest, and KFM asks GitHub whether something was done.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kfm.model.ports import Lock, Publisher
 from kfm.model.records import Difference
 from kfm.sinks.noop import TracingPublisher
 
-MOST_ASSETS = 1000  # of a release, says GitHub
+MOST_ASSETS = 1000  # GitHub's limit per release
 
 
 class Transport(Protocol):
@@ -35,7 +35,7 @@ class Transport(Protocol):
 
 
 class GitHubPublisher(TracingPublisher):
-    """`local` takes what is ours alone: receipts, and which events were told."""
+    """Publishes as GitHub releases. `local` takes the private files: receipts, and which events were sent."""
 
     def __init__(
         self,
@@ -57,24 +57,24 @@ class GitHubPublisher(TracingPublisher):
         self._local = local
         self._open_lock = lock
         self._is_latest = is_latest
-        self._releases: dict[str, dict[str, Any]] = {}  # by tag, as last seen
+        self._releases: dict[str, dict[str, Any]] = {}  # by tag, as last read
 
-    # -- the Publisher
+    # -- the Publisher port
 
     def write_file(self, path: str, digest: str, size: int, key: str, body: Iterable[bytes]) -> None:
-        """The same bytes again change nothing; other bytes under the same name are an error."""
+        """Upload a file. The same bytes again change nothing; other bytes under the same name raise Corrupt."""
         check_path(path)
         parts = path.split("/")
         if parts[0] != "datasets":
             self._local.write_file(path, digest, size, key, body)
-            self._local.trace.clear()  # it is in ours
+            self._local.trace.clear()  # this publisher's trace has it
         else:
             with self._turn():
                 self._upload(_tag_of(parts), _asset_name(path), digest, size, body)
         self._note("write_file", path, digest, size, key)
 
     def remove_file(self, path: str, key: str, check: Callable[[], None]) -> None:
-        """The asset. A release that nobody made is not made for it."""
+        """Delete the asset. If its release does not exist, none is created."""
         check_path(path)
         with self._turn():
             check()
@@ -88,8 +88,8 @@ class GitHubPublisher(TracingPublisher):
         self._note("remove_file", path, "", 0, key)
 
     def remove_rest(self, folder: str, check: Callable[[], None]) -> None:
-        """The release of the version, with whatever is left of it."""
-        if folder.count("/") < 3:  # of a whole dataset: its releases are named one by one
+        """Delete the release of the version with all its remaining assets."""
+        if folder.count("/") < 3:  # the folder of a whole dataset: its releases are removed one by one
             return
         tag = _tag_of(folder.split("/"))
         with self._turn():
@@ -100,7 +100,7 @@ class GitHubPublisher(TracingPublisher):
             self._releases.pop(tag, None)
 
     def datasets(self) -> list[str]:
-        """A repository may be shared: of datasets that the refs do not know nothing is looked at."""
+        """Return no datasets: the repository may be shared, so only datasets that the refs name are checked."""
         return []
 
     def differences(self, dataset: str, expected: Mapping[str, str], gone: Sequence[str]) -> list[Difference]:
@@ -126,7 +126,9 @@ class GitHubPublisher(TracingPublisher):
         return [Difference(dataset=dataset, path=path, kind=wrong[path]) for path in sorted(wrong)]  # type: ignore[arg-type]
 
     def update_metadata(self, target: str, value: dict[str, Any], key: str) -> None:
-        """The pointer. One with a lower `seq` than is there already comes late and is ignored, if not the latest."""
+        """Write the pointer. One with a lower `seq` than the existing pointer is late and ignored, unless it is the
+        latest.
+        """
         body = canonical(value)
         with self._turn():
             dataset, version = str(value["dataset"]), str(value["version"])
@@ -136,7 +138,7 @@ class GitHubPublisher(TracingPublisher):
         self._note("update_metadata", target, digest_of(body), len(body), key)
 
     def emit_event(self, event: dict[str, Any], key: str) -> None:
-        """A repository_dispatch, at least once: whoever listens tells two of one kind by `key`."""
+        """Send a repository_dispatch at least once. The receiver recognizes a repetition by `key`."""
         body = canonical(event)
         kind = str(event.get("type", ""))
         with self._turn():
@@ -156,17 +158,17 @@ class GitHubPublisher(TracingPublisher):
     # -- releases
 
     def _release(self, tag: str, text: str, *, anew: bool = False) -> dict[str, Any]:
-        """The release of this tag; made if there is none."""
+        """Return the release of a tag; create it if there is none."""
         if not anew and tag in self._releases:
             return self._releases[tag]
         found = self._find(tag)
         if found is None:
             wanted = {"tag_name": tag, "name": tag, "body": text, "prerelease": True, "make_latest": "false"}
             status, made = self._ask("POST", f"{self._api}/releases", wanted, ok=(201, 422))
-            # 422: another process made it meanwhile, or an answer was lost on the way; ask again.
+            # 422: another process created it meanwhile, or an answer was lost; ask again.
             found = made if status == 201 else self._find(tag)
             if found is None:
-                raise Unavailable(f"GitHub neither has nor makes the release {tag}", hint="`kfm resume` tries again")
+                raise Unavailable(f"GitHub could not create the release {tag}", hint="`kfm resume` tries again")
         self._releases[tag] = found
         return found
 
@@ -185,7 +187,7 @@ class GitHubPublisher(TracingPublisher):
             page += 1
 
     def _versions(self, dataset: str) -> Iterator[str]:
-        """Of every release that is a version of this dataset, as we make them: by its tag, its name and no text."""
+        """Yield every version of this dataset that KFM released: recognized by its tag, its name and an empty text."""
         for page in count(1):
             _, some = self._ask("GET", f"{self._api}/releases?per_page=100&page={page}", None, ok=(200,))
             for release in some:
@@ -202,28 +204,30 @@ class GitHubPublisher(TracingPublisher):
         if release is not None and self._has(release, name, digest, size):
             return
         pieces = iter(body)
-        body = chain([next(pieces, b"")], pieces)  # the first is read before anything is changed
+        body = chain([next(pieces, b"")], pieces)  # read before anything is changed
         release = release or self._release(tag, "")
         self._releases[tag] = release
         if len(release["assets"]) >= MOST_ASSETS:
             raise Refused(
-                f"the release {tag} would have more than {MOST_ASSETS} files, which GitHub does not take",
-                hint="publish to files, or make fewer and larger outputs",
+                f"the release {tag} would have more than {MOST_ASSETS} files, and GitHub does not allow that",
+                hint="publish to a folder, or produce fewer and larger files",
             )
         url = f"{self._uploads}/releases/{release['id']}/assets?name={name}"
         headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
         status, made = self._ask("POST", url, body, ok=(201, 422), more=headers)
-        if status == 422:  # it is there: from an attempt whose answer was lost, or half from one that broke off
+        if status == 422:  # the asset exists, complete or cut: the answer to an earlier upload was lost
             release = self._release(tag, "", anew=True)
             if not self._has(release, name, digest, size):
-                raise Unavailable(f"GitHub did not take {name}", hint="`kfm resume` tries again")
+                raise Unavailable(f"GitHub did not accept {name}", hint="`kfm resume` tries again")
             return
         if made.get("state") != "uploaded" or made.get("size") != size or made.get("digest") not in (None, digest):
-            raise Unavailable(f"GitHub has not kept {name} as it was sent", hint="`kfm resume` tries again")
+            raise Unavailable(f"GitHub did not store {name} as sent", hint="`kfm resume` tries again")
         release["assets"].append(made)
 
     def _has(self, release: dict[str, Any], name: str, digest: str, size: int) -> bool:
-        """Is this asset there, whole? Half a one, left by an upload that broke off, is removed."""
+        """Say whether the complete asset exists. An incomplete asset of a broken upload is deleted. Raise Corrupt for
+        other bytes.
+        """
         for asset in list(release["assets"]):
             if asset["name"] != name:
                 continue
@@ -233,8 +237,8 @@ class GitHubPublisher(TracingPublisher):
                 return False
             if asset["size"] != size or asset.get("digest") not in (None, digest):
                 raise Corrupt(
-                    f"the asset {name} of {release['tag_name']} has other bytes than it should",
-                    hint="someone changed it: remove it and deliver again",
+                    f"the asset {name} of {release['tag_name']} was altered",
+                    hint="delete the asset on GitHub, then run `kfm resume`",
                 )
             return True
         return False
@@ -256,7 +260,7 @@ class GitHubPublisher(TracingPublisher):
         elif release.get("prerelease") and release.get("body") == text and value["version"]:
             self._ask("PATCH", f"{self._api}/releases/{release['id']}", {"prerelease": False}, ok=(200,))
 
-    # -- asking
+    # -- requests
 
     def _ask(
         self, method: str, url: str, value: Any, *, ok: tuple[int, ...], more: dict[str, str] | None = None
@@ -278,7 +282,7 @@ class GitHubPublisher(TracingPublisher):
         try:
             return status, msgspec.json.decode(answer) if answer and status != 204 else {}
         except msgspec.MsgspecError:
-            raise Unavailable(f"GitHub answers {what} with what is no JSON", hint="`kfm resume` tries again") from None
+            raise Unavailable(f"GitHub answers {what} with invalid JSON", hint="`kfm resume` tries again") from None
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -291,9 +295,7 @@ class GitHubPublisher(TracingPublisher):
                     break
                 time.sleep(0.01)
             else:
-                raise Busy(
-                    "another process is publishing", hint="what was committed is kept; `kfm resume` publishes it"
-                )
+                raise Busy("another process is publishing", hint="the commit is kept; `kfm resume` publishes it")
             yield
         finally:
             lock.close()
@@ -306,24 +308,24 @@ def refusal(status: int, what: str, headers: dict[str, str]) -> Unavailable | Re
         after = int(wait) if wait.isascii() and wait.isdigit() and len(wait) < 6 else None
         return Unavailable(
             f"GitHub answers {status} to {what}",
-            hint="what was committed is kept; `kfm resume` publishes it later",
+            hint="the commit is kept; `kfm resume` publishes it later",
             retry_after_s=after,
         )
     if status in (401, 403, 404):
         return Refused(
             f"GitHub answers {status} to {what}",
-            hint="look at the repository's name and whether the token may write its contents; then `kfm resume`",
+            hint="check the repository's name and that the token may write its contents; then run `kfm resume`",
         )
-    return Refused(f"GitHub answers {status} to {what}", hint="report it with `--verbose`; then `kfm resume`")
+    return Refused(f"GitHub answers {status} to {what}", hint="run `kfm resume --verbose` and report the answer")
 
 
 def _tag_of(parts: list[str]) -> str:
-    """datasets/<dataset>/versions/<v>/… or <v>.ndjson"""
+    """Return the release tag of datasets/<dataset>/versions/<version>/… or <version>.ndjson."""
     return f"{parts[1]}-{parts[3].removesuffix('.ndjson')}"
 
 
 def _asset_name(path: str) -> str:
-    """No two files of a version share one, and GitHub takes every character of it as it is."""
+    """Return an asset name that no two files of a version share and that GitHub keeps unchanged."""
     return f"{hashlib.sha256(path.encode()).hexdigest()[:12]}.{path.rpartition('/')[2]}"
 
 

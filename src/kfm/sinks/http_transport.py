@@ -1,4 +1,4 @@
-"""HTTP for publishers: to the one place that is configured, without redirects, proxies or patience without end."""
+"""HTTP for sinks: to the configured address only, without redirects or proxies, with limits on time and size."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 from kfm.errors import Unavailable
 
-SECONDS = 60.0  # between two bytes
-MOST = 16 << 20  # bytes of an answer
+SECONDS = 60.0  # longest wait between two bytes
+MOST = 16 << 20  # most bytes of an answer
 
 
 class HttpTransport:
-    """One connection per call: a call is rare, and one that broke must not spoil the next."""
+    """One connection per call: calls are rare, and a broken connection must not affect the next call."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
@@ -41,7 +41,7 @@ class HttpTransport:
         except (OSError, http.client.HTTPException) as problem:
             raise Unavailable(
                 f"{host} does not answer ({type(problem).__name__})",
-                hint="what was committed is kept; `kfm resume` publishes it later",
+                hint="the commit is kept; `kfm resume` publishes it later",
             ) from problem
         finally:
             connection.close()

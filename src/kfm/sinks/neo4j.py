@@ -1,7 +1,7 @@
-"""A Neo4j that is told of runs, with the official driver: whole statements with parameters, some thousand rows of them
-in one transaction, which is there as a whole or not at all.
+"""Send runs to Neo4j with its official driver: statements with parameters, up to ROWS rows per transaction. A
+transaction is stored whole or not at all.
 
-Everything may come again and in any order: the statements merge, and what is older than what is there changes nothing.
+Messages may be repeated and may arrive in any order: the statements merge, and an older run changes nothing.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from kfm.model.outbox_messages import Letter
 if TYPE_CHECKING:
     from neo4j import AsyncDriver, AsyncManagedTransaction
 
-ROWS = 10_000  # of one transaction; a run with more is told in several, and is told again if one of them fails
-RETRIED_S = 5.0  # how long a transaction that the server takes back is tried again, before the follower waits
+ROWS = 10_000  # rows per transaction; a larger run needs several, and is sent again if one of them fails
+RETRIED_S = 5.0  # how long the driver retries a failed transaction before the follower waits
 
-Batch = dict[str, dict[str, list[Any]]]  # the rows by the statement and the name of its parameter
+Batch = dict[str, dict[str, list[Any]]]  # rows by statement and by parameter name
 Stage = Literal["connect", "constrain", "write"]
 Credentials = Callable[[], tuple[str, str]]
 
 
 class GraphSink:
-    """A connection for each call: a call is rare, and one that broke must not spoil the next."""
+    """One connection per call: calls are rare, and a broken connection must not affect the next call."""
 
     name = "graph"
 
@@ -34,22 +34,22 @@ class GraphSink:
         self._url = url
         self._credentials = credentials
         self._database = database
-        self._constraints: Sequence[str] = tuple(constraints)  # still to be made
-        self._seconds = seconds  # that a server may be silent
+        self._constraints: Sequence[str] = tuple(constraints)  # constraints that must still be created
+        self._seconds = seconds  # longest silence of the server
         self._retried = min(RETRIED_S, seconds)
 
     def send(self, letters: Sequence[Letter]) -> None:
-        """The body of each: statements and their parameters, each parameter a list of rows."""
+        """Write the messages. Each body holds statements with their parameters; a parameter is a list of rows."""
         import asyncio
 
         try:
             known = self._credentials()
-        except Refused as problem:  # no fault of what is to be told
+        except Refused as problem:  # the message itself is not at fault
             raise Denied(problem.message, hint=problem.hint) from None
         asyncio.run(self._deliver(known, batches(letters)))
 
     def ask(self, questions: Sequence[tuple[str, dict[str, list[Any]]]]) -> list[list[dict[str, Any]]]:
-        """What there is: of each question its rows. Nothing is changed."""
+        """Run read-only queries and return the rows of each."""
         import asyncio
 
         try:
@@ -79,7 +79,7 @@ class GraphSink:
             return self._driver(known)
         except ImportError:
             raise Unavailable(
-                "the driver of Neo4j is not installed", hint="pip install 'kansas-frontier-matrix[graph]'"
+                "the Neo4j driver is not installed", hint="pip install 'kansas-frontier-matrix[graph]'"
             ) from None
 
     async def _deliver(self, known: tuple[str, str], work: Iterable[Batch]) -> None:
@@ -99,7 +99,7 @@ class GraphSink:
 
         from neo4j import AsyncGraphDatabase
 
-        getLogger("neo4j").addHandler(NullHandler())  # or its warnings are printed
+        getLogger("neo4j").addHandler(NullHandler())  # otherwise the driver prints its warnings
         return AsyncGraphDatabase.driver(
             self._url,
             auth=known,
@@ -114,7 +114,7 @@ class GraphSink:
     async def _write(self, driver: AsyncDriver, batch: Batch) -> None:
         from neo4j import unit_of_work
 
-        @unit_of_work(timeout=self._seconds)  # the server's own: what we have given up ends there, too
+        @unit_of_work(timeout=self._seconds)  # the server's own limit: it stops a transaction that KFM has given up
         async def write(tx: AsyncManagedTransaction) -> None:
             for statement, parameters in batch.items():
                 result = await tx.run(statement, parameters)
@@ -124,14 +124,14 @@ class GraphSink:
             await self._in_time(session.execute_write(write), "write")
 
     async def _in_time(self, work: Any, what: Stage = "connect") -> Any:
-        """The driver waits for ever for an answer, once a server has begun to speak."""
+        """Run a driver call with a time limit: the driver itself waits for ever once a server has begun to answer."""
         import asyncio
 
         try:
             async with asyncio.timeout(self._seconds + self._retried):
                 return await work
         except TimeoutError:
-            raise Unavailable(f"{self._url} was silent for {self._seconds:g} s", hint="look at the server") from None
+            raise Unavailable(f"{self._url} was silent for {self._seconds:g} s", hint="check the server") from None
         except Exception as problem:
             raise self._told(problem, what) from None
 
@@ -139,40 +139,40 @@ class GraphSink:
         import asyncio
         from contextlib import suppress
 
-        with suppress(Exception):  # nothing is lost with a goodbye
+        with suppress(Exception):  # failing to close loses nothing
             async with asyncio.timeout(1):
                 await driver.close()
 
     def _told(self, problem: Exception, what: Stage) -> KfmError:
-        """Not in the server's words: they hold values. Its code says enough."""
+        """Return the error to raise. It names the server's code and not its text, because the text holds values."""
         from neo4j.exceptions import AuthError, ClientError, Neo4jError
 
         code = str(getattr(problem, "code", None) or type(problem).__name__)
         if not code.replace(".", "").isalpha() or not code.isascii() or len(code) > 100:
-            code = "no code of a Neo4j"
+            code = "unknown code"
         final = isinstance(problem, Neo4jError) and not problem.is_retryable()
         if isinstance(problem, AuthError) or code.startswith("Neo.ClientError.Security."):
             return Denied(
-                f"{self._url} does not let us in ({code})",
-                hint="look at neo4j.user and neo4j.password, and at what this user may do",
+                f"{self._url} denies access ({code})",
+                hint="check neo4j.user, neo4j.password and the rights of this user",
             )
         if ".Database." in code:
             return Unavailable(
-                f"{self._url} does not have the database {self._database} at hand ({code})",
-                hint="look at neo4j.database",
+                f"{self._url} cannot open the database {self._database} ({code})",
+                hint="check neo4j.database",
             )
         if what == "constrain" and final:
             return Conflict(
-                f"{self._url} cannot hold nodes to be unique ({code})",
-                hint="it has nodes of the labels Run, Asset or Dataset from elsewhere: use a database of its own",
+                f"{self._url} cannot create the uniqueness constraints ({code})",
+                hint="the database holds other nodes labelled Run, Asset or Dataset: use a separate database",
             )
         if what == "write" and final and isinstance(problem, ClientError):
-            return Refused(f"{self._url} refuses what it is told ({code})", hint="look at the constraints it has")
-        return Unavailable(f"{self._url} does not answer as it should ({code})", hint="look at the server")
+            return Refused(f"{self._url} refuses a statement ({code})", hint="check the constraints of the database")
+        return Unavailable(f"{self._url} fails ({code})", hint="check the server")
 
 
 def batches(letters: Sequence[Letter]) -> Iterator[Batch]:
-    """The rows of many letters under the few statements they share. A letter is in one batch if it fits into one."""
+    """Group the rows of many messages under the statements they share. A message stays in one batch if it fits."""
     batch: Batch = {}
     size = 0
     for letter in letters:

@@ -1,4 +1,4 @@
-"""Changes nothing, and keeps the same trace as if it had."""
+"""A publisher that changes nothing and keeps the same trace as one that does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kfm.model.records import Difference, Effect
 
 
 class TracingPublisher:
-    """Keeps the trace; what is done besides is up to the one who inherits."""
+    """Keeps the trace of effects; subclasses do the work."""
 
     def __init__(self, *, dry_run: bool) -> None:
         self._dry_run = dry_run
@@ -22,7 +22,7 @@ class TracingPublisher:
         return self._trace
 
     def noop_guard(self) -> bool:
-        """True if this publisher changes nothing."""
+        """Say whether this publisher changes nothing."""
         return self._dry_run
 
     def _note(self, method: Any, target: str, digest: str, size: int, key: str) -> None:
@@ -50,13 +50,13 @@ class NoopPublisher(TracingPublisher):
         self._note("remove_file", path, "", 0, key)
 
     def remove_rest(self, folder: str, check: Callable[[], None]) -> None:
-        """Nothing is there."""
+        """There is nothing to remove."""
 
     def datasets(self) -> list[str]:
         return []
 
     def differences(self, dataset: str, expected: Mapping[str, str], gone: Sequence[str]) -> list[Difference]:  # noqa: ARG002
-        """Nothing was to be there."""
+        """Return no differences: nothing is expected outside."""
         return []
 
     def emit_event(self, event: dict[str, Any], key: str) -> None:

@@ -1,4 +1,4 @@
-"""Where events of OpenLineage go: a file that grows by a line an event, or a server that takes them one by one."""
+"""Deliver OpenLineage events: append them to a file, one line per event, or send them to a server one by one."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from kfm.fsio import REAL, Fs, failing_as_storage, read_note, write_note
 from kfm.model.outbox_messages import Letter
 from kfm.sinks.http_transport import HttpTransport
 
-_NOTE = 32  # bytes of the note at the head of the index; the bits come behind it
+_NOTE = 32  # bytes of the note at the start of the index; the bits follow
 _PIECE = 1 << 16
 _LATER = (408, 425, 429)
-_OURS = (401, 403, 404, 405, 407)  # the address or the key is wrong: no fault of what was told
+_OURS = (401, 403, 404, 405, 407)  # the address or the key is wrong, not the event
 
 
 class FileSink:
-    """Each event once, whatever died: beside the file, in `.index`, a bit for each entry of the ledger whose events are
-    in it. The note before the bits says how long the file was when they were true; what lies behind is read again.
+    """Writes each event exactly once, whatever process dies. Next to the file, `.index` has one bit per ledger entry
+    whose events are written.
 
-    The file may be taken away: it begins anew, and what it held is not told again."""
+    The note before the bits gives the length of the file when they were true; lines after that length are read again.
+    If the file is removed, a new one begins, and old events are not written again.
+    """
 
     name = "openlineage.file"
 
@@ -61,12 +63,13 @@ class FileSink:
         fs.sync(events)
         for letter in letters:
             self._set(index, letter.index)
-        fs.sync(index)  # before the note: one that is too long would hide what the bits do not say
+        fs.sync(index)  # before the note: a note that is too large would hide lines that have no bit yet
         write_note(fs, index, size + len(body))
 
     def _behind(self, events: int, noted: int) -> tuple[set[str], int]:
-        """The runs whose events are whole behind what is noted, and where the last line of a whole run ends: what is
-        behind that, half a line or a START without its end, was left by a kill or a power cut."""
+        """Return the runs whose events are complete after the noted length, and the end of the last complete run. Bytes
+        after that (half a line, or a START without its end) were left by a kill or a power cut.
+        """
         at = end = position = noted if noted <= self._fs.size(events) else 0
         found: set[str] = set()
         rest = b""
@@ -75,7 +78,7 @@ class FileSink:
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
                 position += len(line) + 1
-                run_id, kind = _told(line)
+                run_id, kind = _event_of(line)
                 if kind != "START":
                     found.add(run_id)
                     end = position
@@ -90,8 +93,8 @@ class FileSink:
         self._fs.write_at(index, bytes([byte[0] | 1 << number % 8]), _NOTE + number // 8)
 
 
-def _told(line: bytes) -> tuple[str, str]:
-    """The run and the kind of an event; of anything else, nothing."""
+def _event_of(line: bytes) -> tuple[str, str]:
+    """Return the run and the type of an event; ("", "") for any other line."""
     try:
         event = msgspec.json.decode(line)
         return str(event["run"]["runId"]), str(event["eventType"])
@@ -100,7 +103,7 @@ def _told(line: bytes) -> tuple[str, str]:
 
 
 class HttpSink:
-    """At least once: whoever takes them knows two of one run and kind for the same."""
+    """Sends each event at least once. The receiver recognizes a repetition by run and type."""
 
     name = "openlineage.http"
 
@@ -112,7 +115,7 @@ class HttpSink:
     def send(self, letters: Sequence[Letter]) -> None:
         try:
             url, key = self._url(), self._api_key()
-        except Refused as problem:  # no fault of what is to be told
+        except Refused as problem:  # the message itself is not at fault
             raise Denied(problem.message, hint=problem.hint) from None
         headers = {"Content-Type": "application/json", "User-Agent": "kfm"}
         if key:
@@ -127,15 +130,17 @@ class HttpSink:
 
 
 def _judge(status: int, headers: dict[str, str], host: str) -> None:
-    """Nothing of what it says is told but its number: it may say anything."""
+    """Raise unless the server accepted the event. The error names only the status, because the answer's text may hold
+    anything.
+    """
     if 200 <= status < 300:
         return
     if status in _LATER or status >= 500:
         wait = headers.get("retry-after", "")
         after = int(wait) if wait.isascii() and wait.isdigit() and len(wait) < 6 else None
-        raise Unavailable(f"{host} answers {status}", hint="look at the server", retry_after_s=after)
+        raise Unavailable(f"{host} answers {status}", hint="check the server", retry_after_s=after)
     if status in _OURS:
-        raise Denied(f"{host} answers {status}", hint="look at openlineage.url, endpoint and api_key")
+        raise Denied(f"{host} answers {status}", hint="check openlineage.url, endpoint and api_key")
     if status < 400:
-        raise Denied(f"{host} leads elsewhere ({status})", hint="name in openlineage.url the address it leads to")
-    raise Refused(f"{host} answers {status} to what it is told", hint="ask whoever runs it which events it takes")
+        raise Denied(f"{host} redirects ({status})", hint="set openlineage.url to the final address")
+    raise Refused(f"{host} answers {status} to an event", hint="ask the server's operator which events it accepts")

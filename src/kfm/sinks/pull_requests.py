@@ -1,7 +1,7 @@
-"""Pull requests of a GitHub repository: opened, told of checks, and asked what became of them.
+"""Pull requests of a GitHub repository: open them, report checks, and read their state.
 
-Everything can be done again: our comment is found by its mark and reworded, a check by its name and commit, and a pull
-request between two branches is opened once.
+Every call can be repeated: KFM finds its comment by a mark and edits it, finds a check by name and commit, and opens
+one pull request between two branches.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kfm.errors import Unavailable
 from kfm.model.canonical import canonical
 from kfm.sinks.github_releases import Transport, refusal
 
-MOST_TEXT = 65_000  # characters of a comment or a summary; GitHub takes a little more
+MOST_TEXT = 65_000  # most characters of a comment or summary; GitHub accepts a little more
 MOST_PAGES = 50
 
 
@@ -34,13 +34,14 @@ class PullRequests:
         return dict(self._ask("GET", f"/pulls/{number}", None, ok=(200,))[1])
 
     def open(self, head: str, base: str, title: str, body: str, *, draft: bool) -> tuple[dict[str, Any], bool]:
-        """The pull request from one branch to another, and whether it is new. One that is open already stays as it
-        is, with this text."""
+        """Open a pull request from `head` to `base`; return it, and whether it is new. An open one stays and gets this
+        text.
+        """
         said = {"title": title, "head": head, "base": base, "body": body[:MOST_TEXT], "draft": draft}
         status, made = self._ask("POST", "/pulls", said, ok=(201, 422))
         if status == 201:
             return dict(made), True
-        # 422: it is open already, or an answer was lost on the way; ask.
+        # 422: it is open already, or an answer was lost; ask.
         asked = f"/pulls?state=open&head={quote(f'{self._owner}:{head}', safe='')}&base={quote(base, safe='')}"
         found = self._ask("GET", asked, None, ok=(200,))[1]
         if not found:
@@ -53,13 +54,15 @@ class PullRequests:
         return dict(known), False
 
     def between(self, head: str, base: str) -> dict[str, Any] | None:
-        """The newest pull request from one branch to another, whatever became of it."""
+        """Return the newest pull request from `head` to `base`, open or closed; None if there is none."""
         asked = f"/pulls?state=all&head={quote(f'{self._owner}:{head}', safe='')}&base={quote(base, safe='')}"
         found = self._ask("GET", asked, None, ok=(200,))[1]
         return dict(found[0]) if found else None
 
     def approvals(self, number: int) -> dict[str, str]:
-        """Who approves it, with the commit that each approved: the last word of everyone counts."""
+        """Return who approves the pull request, with the commit that each approved. Each reviewer's last
+        review counts.
+        """
         last: dict[str, tuple[str, str]] = {}
         for review in self._pages(f"/pulls/{number}/reviews"):
             if review["state"] in ("APPROVED", "CHANGES_REQUESTED", "DISMISSED"):
@@ -67,7 +70,7 @@ class PullRequests:
         return {who: commit for who, (state, commit) in last.items() if state == "APPROVED"}
 
     def comment(self, number: int, mark: str, body: str) -> None:
-        """One comment with this mark, with this text."""
+        """Create or edit the one comment that holds this mark."""
         for known in self._pages(f"/issues/{number}/comments"):
             if mark in str(known.get("body")):
                 if known["body"] != body[:MOST_TEXT]:
@@ -76,7 +79,7 @@ class PullRequests:
         self._ask("POST", f"/issues/{number}/comments", {"body": body[:MOST_TEXT]}, ok=(201,))
 
     def check(self, commit: str, name: str, conclusion: str, about: str, title: str, summary: str) -> None:
-        """A check run on a commit; `about` is the digest that it speaks of."""
+        """Report a check run on a commit; `about` is the digest that was checked."""
         said = {
             "name": name,
             "head_sha": commit,
@@ -92,7 +95,7 @@ class PullRequests:
         self._ask("POST", "/check-runs", said, ok=(201,))
 
     def checks(self, commit: str, name: str) -> list[dict[str, Any]]:
-        """The check runs of this name on a commit, the newest first."""
+        """Return the check runs of this name on a commit, newest first."""
         asked = f"/commits/{commit}/check-runs?check_name={quote(name, safe='')}"
         return list(self._ask("GET", asked, None, ok=(200,))[1]["check_runs"])
 
@@ -101,7 +104,7 @@ class PullRequests:
         self._ask("POST", f"/statuses/{commit}", said, ok=(201,))
 
     def statuses(self, commit: str, context: str) -> list[str]:
-        """What was said of a commit under this name, the newest first."""
+        """Return the states of a commit under this context, newest first."""
         said = self._pages(f"/commits/{commit}/statuses")
         return [str(each["state"]) for each in said if each["context"] == context]
 
@@ -129,4 +132,4 @@ class PullRequests:
         try:
             return status, msgspec.json.decode(answer) if answer else {}
         except msgspec.MsgspecError:
-            raise Unavailable(f"GitHub answers {what} with what is no JSON", hint="try again") from None
+            raise Unavailable(f"GitHub answers {what} with invalid JSON", hint="try again") from None

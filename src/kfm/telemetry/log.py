@@ -1,8 +1,7 @@
-"""One line per fact: an event name and fields, no prose.
+"""The event log: one line per fact, with an event name and fields, without prose.
 
-Every line has the same first fields, whether it goes to a file, to the terminal or into the
-artifacts of a run. Values are cleaned on the way in, so that nothing in them can start a new line,
-colour a terminal or pass for a field of ours.
+Every line begins with the same fields, in a file, on the terminal and in the artifacts of a run. Values are cleaned
+first, so that no value can start a new line, colour a terminal or look like another field.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ FIELDS = (
     "zone_in", "zone_out", "policy_label", "status", "duration_ms", "error",
 )  # fmt: skip
 
-# The words of a log line, beside those of a receipt.
+# Words for the status of a log line, next to those of a receipt.
 STATUS_WORDS = {
     "RUNNING": "started",
     "SUCCESS": "succeeded",
     "COMMITTED": "succeeded",
-    "PARTIAL": "succeeded",  # something was published; what was held has findings of its own
+    "PARTIAL": "succeeded",  # some data were published; quarantined rows have findings of their own
     "FAILED": "failed",
     "SKIPPED": "skipped",
 }
@@ -38,7 +37,7 @@ Sink = Callable[[dict[str, Any]], None]
 
 
 class NullLog:
-    """Says nothing."""
+    """Discards every event."""
 
     def event(self, name: str, **fields: object) -> None:
         pass
@@ -48,7 +47,7 @@ class NullLog:
 
 
 class EventLog:
-    """Hands each event to every sink. What is bound once is on every line after."""
+    """Passes each event to every sink. Bound fields are on every later line."""
 
     __slots__ = ("_bound", "_causes", "_clock", "_lock", "_sinks")
 
@@ -59,7 +58,9 @@ class EventLog:
         service: str = "kfm",
         causes: Callable[[BaseException], None] | None = None,
     ) -> None:
-        """`causes` is told what lay behind an error, values and all: for an author at a terminal, never for a log."""
+        """`causes` receives the cause of an error with its values: for an author at a terminal, never for a
+        log file.
+        """
         self._clock = clock
         self._sinks = sinks
         self._causes = causes
@@ -81,14 +82,14 @@ class EventLog:
         line.update(self._bound)
         line.update(_cleaned(fields))
         with self._lock:
-            # Under the lock, so that the order of the lines is the order of their timestamps.
+            # Under the lock, so that the lines are in the order of their timestamps.
             line["timestamp"] = rfc3339(self._clock.now_ms())
             for sink in self._sinks:
                 sink(line)
 
 
 class MemoryLog(EventLog):
-    """Keeps its events, for the artifacts of a run and for tests."""
+    """Keeps its events for the artifacts of a run and for tests."""
 
     __slots__ = ("events",)
 
@@ -98,7 +99,7 @@ class MemoryLog(EventLog):
 
 
 def tracebacks(stream: TextIO) -> Callable[[BaseException], None]:
-    """Writes the whole traceback of what lay behind an error."""
+    """Return a function that writes the whole traceback of an error's cause."""
 
     def write(cause: BaseException) -> None:
         import traceback
@@ -110,12 +111,14 @@ def tracebacks(stream: TextIO) -> Callable[[BaseException], None]:
 
 
 def jsonl(stream: TextIO) -> Sink:
-    """Canonical JSON, a line each, flushed."""
+    """Return a sink that writes canonical JSON, one flushed line per event."""
     return lambda line: _put(stream, canonical(line).decode() + "\n")
 
 
 def human(stream: TextIO) -> Sink:
-    """`12:00:01.250 run.committed dataset_ids=noaa-stations steps=4`: only what is known, no quotes around words."""
+    """Return a sink for people: `12:00:01.250 run.committed dataset_ids=noaa-stations steps=4`. Empty fields are left
+    out.
+    """
 
     def sink(line: dict[str, Any]) -> None:
         shown = [line["timestamp"][11:23], line["event"]]
@@ -132,7 +135,7 @@ def _put(stream: TextIO, text: str) -> None:
         stream.write(text)
         stream.flush()
     except (OSError, ValueError):
-        pass  # a log that cannot be written must not stop the work it tells of
+        pass  # a log that cannot be written must not stop the work
 
 
 def _word(value: Any) -> str:
@@ -169,11 +172,11 @@ def _plain(value: object) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, BaseException):
         return _error(value)
-    return printable(type(value).__name__)  # never the repr: it could hold anything
+    return printable(type(value).__name__)  # never the repr: it could hold any value
 
 
 def _error(problem: BaseException) -> dict[str, Any]:
-    """Code and message of an error meant for people; of any other its type and where it rose, no values."""
+    """Return code and message of a KfmError; of any other error its type and stack, without values."""
     if isinstance(problem, KfmError):
         return {"code": problem.code, "message": printable(str(problem))}
     import traceback
@@ -184,7 +187,7 @@ def _error(problem: BaseException) -> dict[str, Any]:
 
 
 def printable(text: str) -> str:
-    """Text on one line: what is not printable becomes its escape."""
+    """Return a text on one line, with escapes for unprintable characters."""
     cut = text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
     if is_printable(cut):
         return cut

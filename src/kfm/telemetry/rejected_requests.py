@@ -1,5 +1,6 @@
-"""What was turned away at the door, a line each: never the body, the signature or the secret, and never more than
-two files of a fixed size."""
+"""The log of rejected webhook requests, one line each: never the body, signature or secret, and never more than two
+files of a fixed size.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ from collections.abc import Callable
 from kfm.clock import rfc3339
 from kfm.model.canonical import canonical
 
-LIMIT = 1 << 20  # bytes; the file before is kept beside it, so at most twice that
+LIMIT = 1 << 20  # bytes per file; the previous file is kept, so at most twice this
 
 
 class FailureLog:
-    """`webhook_failures.jsonl`, capped and rotated. Losing its last lines in a crash loses no effect."""
+    """`webhook_failures.jsonl`, limited and rotated. A crash may lose its last lines, which changes no result."""
 
     def __init__(self, path: str, limit: int = LIMIT, tell: Callable[[str, str], None] | None = None) -> None:
-        """`tell` hears, as a kind and a line, that the log cannot be written; a refusal stays one."""
+        """`tell` receives a kind and a line if the log cannot be written; the request stays rejected."""
         self._path = path
         self._tell = tell
         self._limit = limit
@@ -27,7 +28,7 @@ class FailureLog:
         self._size = 0
 
     def note(self, now_ms: int, source_claim: str, reason: str, body: bytes, size: int) -> None:
-        """`source_claim` is whatever the sender called itself; canonical JSON escapes it."""
+        """Record a rejected request. `source_claim` is the name the sender gave; canonical JSON escapes it."""
         claim = source_claim[:80].encode("utf-8", "backslashreplace").decode()
         line = canonical(
             {
@@ -44,7 +45,7 @@ class FailureLog:
         except OSError as problem:
             if self._tell is not None:
                 reason = (problem.strerror or "unknown").lower()
-                told = f"{os.path.basename(self._path)} cannot be written: {reason}; what was refused is not noted"
+                told = f"{os.path.basename(self._path)} cannot be written: {reason}; rejected requests are not recorded"
                 self._tell(told, told)
 
     def _write(self, line: bytes) -> None:
@@ -55,7 +56,7 @@ class FailureLog:
         if self._size + len(line) > self._limit:
             os.close(self._file)
             self._file = None
-            # No sync: a log, of which a power cut may take the end.
+            # No sync: a power cut may take the end of this log.
             os.replace(self._path, self._path + ".1")
             self._write(line)
             return

@@ -20,9 +20,9 @@ from kfm.model import refs
 from kfm.model.records import Decision, RefMove
 from kfm.model.zone_requests import Asking, StepUp
 from kfm.policy.policy_bundle import SHIPPED, read_files
-from kfm.policy.rule_report import Explained as Explained
-from kfm.policy.rule_report import Tested as Tested
-from kfm.policy.rule_report import explained, tested
+from kfm.policy.rule_report import PolicyTest as PolicyTest
+from kfm.policy.rule_report import RuleResult as RuleResult
+from kfm.policy.rule_report import run_tests
 
 To = Literal["processed", "published"]
 THEIRS = ("care.", "zone.sealed", "zone.usable", "fair.accessible")
@@ -59,10 +59,10 @@ def exit_code(decisions: list[Decision]) -> int:
     return Denied.exit_code if any(decision.allow is not True for decision in decisions) else 0
 
 
-def explain(session: Session, dataset: str) -> list[Explained]:
+def explain(session: Session, dataset: str) -> list[RuleResult]:
     """Every rule between Processed and Published, asked about the version there is now."""
-    from kfm.policy.checksums import counted
-    from kfm.policy.question_builder import Known, to_published
+    from kfm.policy.checksums import intact_checksums
+    from kfm.policy.question_builder import VersionFacts, to_published
 
     digest = session.state.refs.at(refs.processed(dataset))
     version = session.state.ledger.version(dataset, digest) if digest else None
@@ -70,9 +70,13 @@ def explain(session: Session, dataset: str) -> list[Explained]:
         raise Refused(f"{dataset} has no processed version", hint=f"run it first: `kfm run {dataset}`")
     gates, asking, ledger = gates_of(session, dataset), _asking(session), session.state.ledger
     held_by = session.state.runs.get(version.validated_by or version.run_id)
-    known = Known(version, ledger.receipt(version.run_id), held_by, ledger.telemetry(version.run_id))
+    known = VersionFacts(version, ledger.receipt(version.run_id), held_by, ledger.telemetry(version.run_id))
     question = to_published(
-        known, run_ports(session, dataset).metadata, asking, counted(version), gates.evidence(asking.when_ms, digest)
+        known,
+        run_ports(session, dataset).metadata,
+        asking,
+        intact_checksums(version),
+        gates.evidence(asking.when_ms, digest),
     )
     decision = gates.decider().decide(question)
     found = explained(decision, "published", dataset, policies_of(session.resolved))
@@ -81,13 +85,13 @@ def explain(session: Session, dataset: str) -> list[Explained]:
     return found + [_beside(rule, asks, broken.get(rule, ""), dataset) for rule, asks in rules_asked(session).items()]
 
 
-def _beside(rule: str, asks: str, fault: str, dataset: str) -> Explained:
+def _beside(rule: str, asks: str, fault: str, dataset: str) -> RuleResult:
     """A rule that is not written as a policy: it is held against the graph, or against the catalog."""
     gate = rule.partition(".")[0]
     if not fault:
-        return Explained(gate=gate, rule=rule, holds="yes", asks=asks)
+        return RuleResult(gate=gate, rule=rule, holds="yes", asks=asks)
     remedy = next(words for begins, words in BESIDE.items() if rule.startswith(begins))
-    return Explained(gate=gate, rule=rule, holds="no", asks=fault, remedy=remedy.format(dataset=dataset))
+    return RuleResult(gate=gate, rule=rule, holds="no", asks=fault, remedy=remedy.format(dataset=dataset))
 
 
 def check_file(resolved: Resolved, path: str) -> Decision:
@@ -118,7 +122,7 @@ def policies_in_force(resolved: Resolved) -> dict[str, Any]:
     return {"policy_digest": policies.digest, "engine": asked.engine, "own": own}
 
 
-def own_tests(resolved: Resolved) -> tuple[str, list[Tested]]:
+def own_tests(resolved: Resolved) -> tuple[str, list[PolicyTest]]:
     """The tests beside an installation's own policies: by `opa` if it is there, else in this process."""
     import shutil
 
@@ -129,7 +133,7 @@ def own_tests(resolved: Resolved) -> tuple[str, list[Tested]]:
     own = read_files(resolved.at(folder), tests=True)
     opa = shutil.which("opa")
     if opa is None:
-        return "embedded", tested(policies, own)
+        return "embedded", run_tests(policies, own)
     command = [opa, "test", "--format=json", SHIPPED, resolved.at(folder)]
     done = subprocess.run(command, capture_output=True, timeout=300, check=False)
     try:
@@ -137,7 +141,7 @@ def own_tests(resolved: Resolved) -> tuple[str, list[Tested]]:
     except msgspec.DecodeError:
         raise Refused("opa cannot read the policies", hint=f"`opa check --strict {folder}` says why") from None
     found = [
-        Tested(name=f"{str(one['package']).removeprefix('data.')}.{one['name']}", ok=not one.get("fail"))
+        PolicyTest(name=f"{str(one['package']).removeprefix('data.')}.{one['name']}", ok=not one.get("fail"))
         for one in said
     ]
     if done.returncode and all(one.ok for one in found):

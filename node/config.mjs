@@ -66,7 +66,7 @@ export class Resolved {
     const value = from === "env" ? Buffer.from(env[name] ?? "", "utf8") : readSecret(this.at(name), reference);
     if (value.length < shortest) {
       throw new BadInput(`the secret ${reference} is ${value.length ? `shorter than ${shortest} bytes` : "empty"}`, {
-        hint: shortest < SHORTEST ? "set it" : "make one with `openssl rand -hex 32`",
+        hint: shortest < SHORTEST ? "set it" : "create one with `openssl rand -hex 32`",
       });
     }
     return value;
@@ -117,8 +117,8 @@ function find(start, env) {
   for (let folder = start; ; folder = path.dirname(folder)) {
     for (const name of FILE_NAMES.map((file) => path.join(folder, file))) {
       if (!leadsNowhere(name)) continue; // passing over it would take another installation
-      throw new BadInput(`${path.relative(start, name)} is a link that leads nowhere`, {
-        hint: "mend or remove it, or name another file with --config",
+      throw new BadInput(`${path.relative(start, name)} is a broken link`, {
+        hint: "repair or remove it, or name another file with --config",
       });
     }
     const here = FILE_NAMES.filter((name) => isFile(path.join(folder, name)));
@@ -143,8 +143,8 @@ function checkOwner(folder, name, shown, env) {
   const ours = new Set([0, process.geteuid()]);
   if (process.geteuid() === 0 && /^[0-9]+$/.test(env.SUDO_UID ?? "")) ours.add(Number(env.SUDO_UID));
   if ([fs.lstatSync(folder), fs.lstatSync(name), fs.statSync(name)].every(({ uid }) => ours.has(uid))) return;
-  throw new BadInput(`${isPrintable(shown) && length(shown) <= 200 ? shown : printable(shown)}, in a folder above, belongs to somebody else`, {
-    hint: "it names code that would be run as you: if you trust it, name it with --config",
+  throw new BadInput(`${isPrintable(shown) && length(shown) <= 200 ? shown : printable(shown)}, in a folder above, belongs to another user`, {
+    hint: "it names code that would run as you; if you trust it, name it with --config",
   });
 }
 
@@ -175,7 +175,7 @@ function readFile(file, where) {
       throw new BadInput(`${where} does not exist`, { hint: "write one with `kfm init`, or correct --config" });
     }
     const reason = problem.code === "ERR_INVALID_ARG_VALUE" ? "not a file name" : strerror(problem).toLowerCase();
-    throw new BadInput(`${where} cannot be read: ${reason}`, { hint: "look at the path and its permissions" });
+    throw new BadInput(`${where} cannot be read: ${reason}`, { hint: "check the path and its permissions" });
   }
   try {
     if (!fs.fstatSync(descriptor).isFile()) {
@@ -242,7 +242,7 @@ function checkName(document, at, what) {
 async function checkDataset(document, at, dataset) {
   checkName(document, at, "dataset");
   if (at.at(-1) === "global") {
-    document.refuse(at, "cannot be told from the switch over all datasets", "call it something else");
+    document.refuse(at, "is the name of the freeze flag over all datasets", "choose another name");
   }
   checkWork(document, at, dataset);
   if (dataset.extent !== null) checkExtent(document, [...at, "extent"], dataset.extent);
@@ -256,7 +256,7 @@ function checkWebhook(document, at, hook, datasets) {
   checkName(document, at, "webhook");
   hook.datasets.forEach((name, index) => {
     if (!Object.hasOwn(datasets, name)) {
-      document.refuse([...at, "datasets", index], "names no dataset of this file", "correct it");
+      document.refuse([...at, "datasets", index], "is not a dataset of this file", "correct it");
     }
   });
   hook.secrets.forEach((reference, index) => {
@@ -269,7 +269,7 @@ function checkLocation(document, key, url, schemes) {
   const pathless = ["memory", "noop"];
   const known = schemes.map((name) => (pathless.includes(name) ? name : `${name}:PATH`)).join(" or ");
   if (!schemes.includes(scheme) || !(colon || pathless.includes(scheme))) {
-    document.refuse([key], "names no store this version has", `use ${known}`);
+    document.refuse([key], "is not a storage location that this version knows", `use ${known}`);
   }
   if (pathless.includes(scheme)) {
     if (rest) document.refuse([key], `has text after ${scheme}:`, "nothing belongs there");
@@ -281,7 +281,7 @@ function checkLocation(document, key, url, schemes) {
 function checkGithub(document, config) {
   const [scheme, repository] = parted(config.publish, ":");
   if (scheme === "github" && !/^[A-Za-z0-9._-]+\/[A-Za-z0-9._-]+$/.test(repository)) {
-    document.refuse(["publish"], "names no repository", "write github:OWNER/REPOSITORY");
+    document.refuse(["publish"], "is not a repository", "write github:OWNER/REPOSITORY");
   }
   if (!/^(?:env|file):/.test(config.github.token)) {
     document.refuse(["github", "token"], "is not a reference", "write env:NAME or file:PATH");
@@ -292,7 +292,7 @@ function checkGithub(document, config) {
       document.refuse(["github", key], "is not an address", "write https://api.github.com");
     }
     if (url.startsWith("http://") && !/^http:\/\/(?:127\.0\.0\.1|localhost)(?::[0-9]+)?(?:\/|$)/.test(url)) {
-      document.refuse(["github", key], "is not encrypted", "a token goes there: use https");
+      document.refuse(["github", key], "is not encrypted", "use https: a token is sent there");
     }
   }
 }
@@ -316,9 +316,9 @@ function checkWork(document, at, dataset) {
     return;
   }
   checkUpdater(document, [...at, "updater"], dataset.updater);
-  if (isDeclared) document.refuse([...at, "outputs"], "stand beside an updater", "keep one of the two");
+  if (isDeclared) document.refuse([...at, "outputs"], "cannot be combined with an updater", "keep one of the two");
   if (dataset.version) {
-    document.refuse([...at, "version"], "stands beside an updater, whose class has its own", "remove it");
+    document.refuse([...at, "version"], "cannot be combined with an updater, whose class has its own", "remove it");
   }
 }
 
@@ -365,10 +365,10 @@ async function checkSource(document, at, source) {
   }
   const [scheme, rest, isUrl] = parted(uri, "://");
   if (isUrl && !["http", "https", "file", "s3"].includes(scheme)) {
-    document.refuse([...at, "uri"], "is of a kind this version does not read", "use http, https or a file path");
+    document.refuse([...at, "uri"], "has a scheme that this version cannot read", "use http, https or a file path");
   }
   if (isUrl && parted(rest, "/")[0].includes("@")) {
-    document.refuse([...at, "uri"], "holds a user name or password", "give them by reference under `headers:`");
+    document.refuse([...at, "uri"], "holds a user name or password", "give them as references under `headers:`");
   }
   checkSecrets(document, at, source);
   if (source.expect_hash && !isDigest(source.expect_hash)) {

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kfm.api import webhooks
-from kfm.api.webhooks import Answer, Letterbox, WebhookDoor
+from kfm.api.webhooks import Answer, InboxWriter, WebhookApp
 from kfm.app.core.session import Session, open_session
 from kfm.app.runs.trigger_inbox import Message, reception_of
 from kfm.config import load
@@ -38,7 +38,7 @@ def message(number: int) -> Message:
     )
 
 
-def asked(door: WebhookDoor, path: str) -> int:
+def asked(door: WebhookApp, path: str) -> int:
     told: list[Any] = []
 
     async def send(event: Any) -> None:
@@ -65,8 +65,8 @@ def test_while_the_state_does_not_open_everyone_is_told_so_and_afterwards_everyt
         return open_session(load(str(folder / "kfm.yml"), {}))
 
     with open_session(load(str(folder / "kfm.yml"), {})) as session:
-        letterbox = Letterbox(opened)
-        door = WebhookDoor(reception_of(session), letterbox)
+        letterbox = InboxWriter(opened)
+        door = WebhookApp(reception_of(session), letterbox)
         letterbox.start()
         answers: SimpleQueue[Answer] = SimpleQueue()
         letterbox.put(message(1), answers.put)

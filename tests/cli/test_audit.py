@@ -145,12 +145,12 @@ def test_an_export_is_verified_without_an_installation(signed: Kfm, monkeypatch:
 def test_settings_that_cannot_sign_are_refused_where_they_are_written(started: Kfm) -> None:
     before = Path("kfm.yml").read_text()
     for text, said in (
-        ("ledger: {sign_with: env:X}", "signs without a name"),
+        ("ledger: {sign_with: env:X}", "has sign_with but no origin"),
         ("ledger: {sign_with: secret, origin: a/b}", "is not a reference"),
-        ("ledger: {origin: 'a b'}", "is no usable name"),
+        ("ledger: {origin: 'a b'}", "is not a usable name"),
         ("ledger: {every: 0}", "every"),
         ("attest: {sign_with: x}", "is not a reference"),
-        ("attest: {builder: 'not a uri'}", "is no URI"),
+        ("attest: {builder: 'not a uri'}", "is not a URI"),
     ):
         Path("kfm.yml").write_text(f"{before}\n{text}\n")
         answer = started("run")

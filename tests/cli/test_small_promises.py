@@ -193,9 +193,7 @@ def test_a_configuration_above_that_is_somebody_elses_is_not_taken(tmp_path: Pat
     os.chown(site / "kfm.yml" if whose == "file" else site, 12345, -1)
     refused = typed(below, *words)
     assert refused.returncode == 3
-    assert (
-        "../kfm.yml, in a folder above, belongs to somebody else; " in refused.stderr and "--config" in refused.stderr
-    )
+    assert "../kfm.yml, in a folder above, belongs to another user; " in refused.stderr and "--config" in refused.stderr
     assert typed(below, *words, "--config", "../kfm.yml").returncode == 0, "named, it is meant"
     assert typed(below, *words, SUDO_UID="12345").returncode == 0
     assert typed(site, *words).returncode == 0, "and here one sees it"

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import kfm
-from kfm.client.display import Shown, as_html, as_text
+from kfm.client.display import Displayable, as_html, as_text
 from tests.cli import test_restricted
 
 HOSTILE = "<script>alert(1)</script>&\x1b[31m\u202e'\""
@@ -34,7 +34,7 @@ def parsed(page: str) -> Tags:
     return found
 
 
-def everything(one: kfm.Installation, dataset: str) -> list[Shown]:
+def everything(one: kfm.Installation, dataset: str) -> list[Displayable]:
     """One of each that shows itself."""
     return [one, one.plan(dataset), one.run(dataset), one.refs, one.read(dataset), one.explain(dataset), one.status()]
 

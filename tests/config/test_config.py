@@ -188,11 +188,11 @@ def test_a_link_that_leads_nowhere_is_not_passed_over(
     deep.mkdir(parents=True)
     (tmp_path / "a" / name).symlink_to("nothing")
     monkeypatch.chdir(deep)
-    with pytest.raises(errors.BadInput, match=rf"^\.\./{name} is a link that leads nowhere; mend or remove it"):
+    with pytest.raises(errors.BadInput, match=rf"^\.\./{name} is a broken link; mend or remove it"):
         config.load(None, {})
     (tmp_path / "a" / name).unlink()
     (tmp_path / "a" / name).symlink_to(name)
-    with pytest.raises(errors.BadInput, match="is a link that leads nowhere"):
+    with pytest.raises(errors.BadInput, match="is a broken link"):
         config.load(None, {})
 
 
@@ -373,7 +373,7 @@ YAML_CASES: Cases = {
     "a dataset of a device": ("datasets: {con: {updater: u.py:U}}", ("dataset 'con' is not a valid name",)),
     "a dataset called like the switch over all": (
         "datasets: {global: {updater: u.py:U}}",
-        ("kfm.yml:1:12", "datasets.global cannot be told from the switch over all datasets; call it something else"),
+        ("kfm.yml:1:12", "datasets.global is the name of the freeze flag over all datasets; choose another name"),
     ),
     "a dataset with a newline": (
         'datasets: {"a\\nb": {updater: u.py:U}}',
@@ -385,7 +385,7 @@ YAML_CASES: Cases = {
     "an updater of no kind": ("datasets: {a: {updater: 'a b:C'}}", ("does not name an updater",)),
     "a host with a path": ("network: {allow: [a/b]}\n" + TAIL, ("network.allow[0] is not a host",)),
     "a host with a newline": ('network: {allow: ["a\\n"]}\n' + TAIL, ("network.allow[0] is not a host",)),
-    "a source of another kind": (SOURCE % "{uri: ftp://a/b}", ("of a kind this version does not read",)),
+    "a source of another kind": (SOURCE % "{uri: ftp://a/b}", ("has a scheme that this version cannot read",)),
     "a password in a URL": (SOURCE % '{uri: "http://u:CANARY@h/"}', ("holds a user name or password",)),
     "a newline in a URL": (SOURCE % '{uri: "http://h/\\r\\nX: y"}', ("control character",)),
     "no digest": (SOURCE % "{uri: a, expect_hash: abc}", ("expect_hash is not a digest",)),

@@ -67,7 +67,7 @@ def test_what_the_catalog_wrote_and_no_longer_says_is_removed(site: Site) -> Non
 def test_a_folder_that_something_else_has_is_refused(site: Site, folder: str) -> None:
     file = site.folder / "kfm.yml"
     file.write_text(file.read_text().replace("catalog: file:catalog", f"catalog: file:{folder}"))
-    with pytest.raises(BadInput, match="catalog is in a folder that something else has"):
+    with pytest.raises(BadInput, match="catalog is in a folder that KFM uses for something else"):
         load(str(file), {})
 
 

@@ -115,7 +115,7 @@ def test_mask_is_refused_in_one_sentence(site: Installation) -> None:
     ("before", "after", "words"),
     [
         ('    version: "1.0.0"\n', "", "has outputs and no version"),
-        ('    version: "1.0.0"\n', "    version: x\n    updater: u.py:U\n", "stand beside an updater"),
+        ('    version: "1.0.0"\n', "    version: x\n    updater: u.py:U\n", "cannot be combined with an updater"),
         ("from: week\n        steps:\n          - filter", "from: month\n        steps:\n          - filter",
          "names no source of this dataset"),
     ],

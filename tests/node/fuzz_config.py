@@ -55,8 +55,8 @@ NOT_FOR_NODE_EITHER = (
     ".expect.time", ".expect.variables", ".member", ".unpack", ".promote",
 )  # fmt: skip
 OF_A_GRID = ", which has no rows"  # Node looks no further at what it does not run
-NO_SUCH_OBJECT = "is not the address of an object"  # Node reads none
-NO_SUCH_ADDRESS = "is of a kind this version does not read"
+NO_SUCH_OBJECT = "does not name an S3 object"  # Node reads none
+NO_SUCH_ADDRESS = "has a scheme that this version cannot read"
 
 
 def run(count: int, seed: int) -> list[str]:

@@ -336,7 +336,7 @@ def test_who_claims_the_newer_and_dies_leaves_it_to_the_next_to_cancel(
         ("{on: anomaly, of: [ran], when: {held_share: 0.1}}", "of names no dataset 'ran'"),
         ("{on: anomaly, when: {held_share: 2}}", "held_share"),
         ("{on: never}", "schedule.on"),
-        ("{cadence: daily, catch_up: all, overlap: cancel-older}", "would leave out"),
+        ("{cadence: daily, catch_up: all, overlap: cancel-older}", "would skip instants"),
     ],
 )
 def test_what_means_nothing_is_refused_with_its_place(tmp_path: Path, said: str, what: str) -> None:

@@ -287,7 +287,7 @@ def test_what_is_expected_is_what_is_inside(tmp_path: Path) -> None:
     [
         ("member: ../x", "is not a path within an archive"),
         ("member: /etc/passwd", "is not a path within an archive"),
-        ("member: x, unpack: gzip", "has no meaning beside a member"),
+        ("member: x, unpack: gzip", "has no meaning next to a member"),
         ("unpack: bzip2", "unpack"),
         ("member: ''", "member"),
     ],

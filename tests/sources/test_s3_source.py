@@ -147,7 +147,7 @@ def test_a_store_on_a_private_address_is_not_reached_unless_it_is_allowed() -> N
 @pytest.mark.parametrize(
     ("keys", "complaint"),
     [
-        (", access_key: 'env:A'", "has one of access_key and secret_key"),
+        (", access_key: 'env:A'", "has only one of access_key and secret_key"),
         (", access_key: AKIA, secret_key: hush", "is not a reference"),
         (", session_token: 'env:A'", "has no meaning without keys"),
         (", region: 'a/b'", "is not a region"),

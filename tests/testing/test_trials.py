@@ -86,9 +86,9 @@ def test_what_cannot_be_tried_is_refused(tmp_path: Path) -> None:
     class Local(subjects.Good):
         pass
 
-    with pytest.raises(BadInput, match="inside of a function"):
+    with pytest.raises(BadInput, match="inside a function"):
         Trial(Local, str(tmp_path / "a"))
     with pytest.raises(BadInput, match="not an updater"):
         Trial(str, str(tmp_path / "b"))  # type: ignore[arg-type]
-    with pytest.raises(BadInput, match="beside or above the test"):
+    with pytest.raises(BadInput, match="next to or above the test"):
         Trial("wells", str(tmp_path / "c"), near="/")

@@ -1,4 +1,4 @@
-"""Runs an application under uvicorn, with limits on what a stranger may send before it is even a request."""
+"""Run the webhook application under uvicorn, with limits on what a client may send before it is a request."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from typing import Any, TextIO
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from kfm.api.webhooks import Letterbox, WebhookDoor
+from kfm.api.webhooks import InboxWriter, WebhookApp
 from kfm.app.core.datasets import dataset_updater
 from kfm.app.core.session import Session
 from kfm.app.runs.trigger_inbox import reception_of
 from kfm.clock import SystemClock
 from kfm.errors import BadInput
 
-MAX_HEAD = 64 * 1024  # bytes of a request line and its headers
-MAX_MESSAGE = 16 * 1024 * 1024  # bytes on the wire of one request; its body has a limit of its own, far below
+MAX_HEAD = 64 * 1024  # most bytes of a request line and its headers
+MAX_MESSAGE = 16 * 1024 * 1024  # most bytes of one request; its body has a much smaller limit of its own
 SECONDS_FOR_HEAD = 20.0
 SECONDS_FOR_HANDSHAKE = 10.0
-SECONDS_BETWEEN_LINES = 60.0  # that say the same on stderr
-KINDS = 100  # of such lines
+SECONDS_BETWEEN_LINES = 60.0  # between equal lines on stderr
+KINDS = 100  # most kinds of such lines
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 whose heads are short and come in time; httptools alone would gather them for ever.
+    """HTTP/1.1 with a limit on the size and time of a head; httptools alone would collect headers without end.
 
-    What comes after the body (a trailer) is dropped: it was not there when the request was judged.
+    Trailers after the body are dropped: they did not exist when the request was judged.
     """
 
     _head = 0
@@ -52,13 +52,13 @@ class BoundedProtocol(HttpToolsProtocol):
         self._timer = self.loop.call_later(SECONDS_FOR_HEAD, self._too_slow)
 
     def _too_slow(self) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:  # it is our turn, not the sender's
+        if self.cycle is not None and not self.cycle.response_complete:  # the server is answering
             self._timer = self.loop.call_later(SECONDS_FOR_HEAD, self._too_slow)
         elif self._in_head and not self.transport.is_closing():
             self.transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """A piece at a time, none longer than what a head may still have: one read may bring a head and its body."""
+        """Process the data in pieces that fit the limit of a head: one read may bring a head and its body."""
         while data and not self.transport.is_closing():
             waited, most = self._in_head, MAX_HEAD - self._head if self._in_head else MAX_HEAD
             piece, data = data[:most], data[most:]
@@ -90,11 +90,11 @@ class BoundedProtocol(HttpToolsProtocol):
 
 class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """Stop listening, answer what is open, end. uvicorn itself would raise the signal again afterwards."""
+        """Stop listening, answer open requests, end. uvicorn itself would raise the signal again afterwards."""
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's, which would wait a minute for a handshake that never comes."""
+        """Start like uvicorn, which would wait a minute for a TLS handshake that never comes."""
         loop = asyncio.get_running_loop()
         protocol = functools.partial(BoundedProtocol, config=self.config, server_state=self.server_state, app_state={})
         patience = SECONDS_FOR_HANDSHAKE if self.config.ssl else None
@@ -105,9 +105,10 @@ class _Server(uvicorn.Server):
         self.started = True
 
 
-class Summed(logging.Handler):
-    """Lines for the operator, of which a stranger must not be able to make more than a few: one of each kind at once,
-    the same again at most once a minute, with how many there were between."""
+class ThrottledLog(logging.Handler):
+    """Writes lines for the operator and limits them, because clients can cause them: one line per kind, the same kind
+    again at most once a minute, with the number of lines left out.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
@@ -157,7 +158,7 @@ def server_of(app: Any, tls: ssl.SSLContext | None) -> uvicorn.Server:
         timeout_graceful_shutdown=15,
     )
     config.load()
-    config.ssl = tls  # uvicorn itself would read certificate and key only after we said that we listen
+    config.ssl = tls  # uvicorn itself would read certificate and key only after it listens
     return _Server(config)
 
 
@@ -177,20 +178,20 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 @contextmanager
-def _door(
+def _listening(
     opened: Callable[[], Session], host: str, port: int, tls: ssl.SSLContext | None
 ) -> Iterator[tuple[uvicorn.Server, socket.socket]]:
-    """Who answers, and where; what was accepted is kept when this ends."""
-    noise = Summed(sys.stderr)
+    """Return the server and its listening socket. When the block ends, accepted messages are stored."""
+    noise = ThrottledLog(sys.stderr)
     loggers = [logging.getLogger(name) for name in ("uvicorn", "asyncio")]
-    with opened() as session:  # a bad secret or an updater that cannot be loaded is told before anyone listens
+    with opened() as session:  # a bad secret or an updater that cannot be loaded raises before the server listens
         reception = reception_of(session, tell=noise.say)
         for hook in session.config.webhooks.values():
             for name in hook.datasets:
                 dataset_updater(session, name)
     listener = listen(host, port)
-    letterbox = Letterbox(opened)
-    server = server_of(WebhookDoor(reception, letterbox), tls)
+    letterbox = InboxWriter(opened)
+    server = server_of(WebhookApp(reception, letterbox), tls)
     letterbox.start()
     for logger in loggers:
         logger.addHandler(noise)
@@ -206,16 +207,16 @@ def _door(
 def serve_webhooks(
     opened: Callable[[], Session], host: str, port: int, tls: ssl.SSLContext | None, ready: Callable[[int], None]
 ) -> None:
-    """Until SIGTERM or SIGINT; what was accepted by then is answered. `ready` is told the port."""
-    with _door(opened, host, port, tls) as (server, listener):
+    """Serve until SIGTERM or SIGINT; open requests are answered. `ready` receives the port."""
+    with _listening(opened, host, port, tls) as (server, listener):
         ready(listener.getsockname()[1])
         server.run(sockets=[listener])
 
 
 @contextmanager
 def taking_webhooks(opened: Callable[[], Session], host: str, port: int, tls: ssl.SSLContext | None) -> Iterator[int]:
-    """The same beside other work, in threads of its own; gives the port. What is open when this ends is answered."""
-    with _door(opened, host, port, tls) as (server, listener):
+    """Serve in background threads and yield the port. Open requests are answered when the block ends."""
+    with _listening(opened, host, port, tls) as (server, listener):
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="webhooks", daemon=True)
         thread.start()
         try:

@@ -1,7 +1,7 @@
-"""The webhooks' door: an ASGI application that answers 202 only when the trigger is durable.
+"""The webhook interface: an ASGI application that answers 202 only when the trigger is durable.
 
-Requests that are verified at the same time share one commit: a thread takes all that wait, writes them in
-one transaction, and lets them all be answered.
+Requests that are verified at the same time share one commit: a thread takes all waiting messages, writes them in one
+transaction, and then all of them are answered.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from kfm.errors import KfmError
 
 MAX_BYTES = 256 * 1024
 SECONDS_TO_SEND = 10.0  # for the whole body
-SECONDS_TO_OPEN = 5.0  # between two attempts, if nobody knocks
-MOST_AT_ONCE = 512  # requests in one commit
+SECONDS_TO_OPEN = 5.0  # between two attempts, if no request comes
+MOST_AT_ONCE = 512  # most requests in one commit
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -38,8 +38,8 @@ _TEXT = {
 }
 
 
-class Letterbox(threading.Thread):
-    """Writes what was verified. The only one that holds the house, and tries to open it again if it could not."""
+class InboxWriter(threading.Thread):
+    """Writes verified messages. It alone holds the session, and tries to open it again after a failure."""
 
     def __init__(self, opened: Callable[[], Session]) -> None:
         super().__init__(name="letterbox", daemon=True)
@@ -51,7 +51,7 @@ class Letterbox(threading.Thread):
         self._waiting.put((message, answer))
 
     def close(self) -> None:
-        """After what was put before."""
+        """Write the messages that were put before, then end."""
         self._waiting.put(None)
         self.join()
 
@@ -66,13 +66,15 @@ class Letterbox(threading.Thread):
                     answers = list(take(session, [message for message, _ in batch])) if batch else []
                 except KfmError as problem:
                     answers = [problem] * len(batch)
-                except Exception as problem:  # nobody may be left without an answer
+                except Exception as problem:  # every request must get an answer
                     answers = [KfmError(type(problem).__name__)] * len(batch)
                 for (_, answer), result in zip(batch, answers, strict=True):
                     answer(result)
 
     def _batches(self) -> Iterator[list[tuple[Message, Callable[[Answer], None]]]]:
-        """Whatever waits together; empty ones until the house is open, so that it is when somebody knocks."""
+        """Yield the messages that wait together; empty batches until the session is open, so that it is open before a
+        request comes.
+        """
         yield []
         while True:
             try:
@@ -92,10 +94,10 @@ class Letterbox(threading.Thread):
             yield batch
 
 
-class WebhookDoor:
-    """POST /webhooks/{source_id}; GET /livez and /readyz for whoever watches over it."""
+class WebhookApp:
+    """Serves POST /webhooks/{source_id}, and GET /livez and /readyz for monitoring."""
 
-    def __init__(self, reception: Reception, letterbox: Letterbox) -> None:
+    def __init__(self, reception: Reception, letterbox: InboxWriter) -> None:
         self._reception = reception
         self._letterbox = letterbox
 
@@ -111,37 +113,39 @@ class WebhookDoor:
         path: str = scope["path"]
         if path in ("/livez", "/readyz"):
             ready = path == "/livez" or self._letterbox.is_open
-            await _say(send, 200 if ready else 503, b'{"status":"ok"}\n' if ready else None, retry=not ready)
+            await _respond(send, 200 if ready else 503, b'{"status":"ok"}\n' if ready else None, retry=not ready)
             return
         source_id = path.removeprefix("/webhooks/")
         if source_id == path or not source_id or "/" in source_id:
-            await _say(send, 404)
+            await _respond(send, 404)
             return
         if scope["method"] != "POST":
-            await _say(send, 405)
+            await _respond(send, 405)
             return
         body = await self._body(scope, receive, source_id)
         if isinstance(body, int):
-            # Who is still sending would see a reset instead of the answer; a little is let come, and dropped.
+            # A client that still sends would see a reset instead of the answer: a small rest is read and dropped.
             declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
             small = declared.isdigit() and len(declared) < 8
-            await _say(send, body, closing=body == 408 or not small)
+            await _respond(send, body, closing=body == 408 or not small)
             return
         found = self._reception.examine(source_id, scope["headers"], body)
         if isinstance(found, int):
-            await _say(send, found)
+            await _respond(send, found)
             return
         answer = await self._kept(found)
         if answer is None:
-            await _say(send, 200)
+            await _respond(send, 200)
         elif isinstance(answer, KfmError):
-            await _say(send, 503, retry=True)
+            await _respond(send, 503, retry=True)
         else:
             ids = ",".join(f'"{each}"' for each in answer)
-            await _say(send, 202, f'{{"status":"accepted","triggers":[{ids}]}}\n'.encode())
+            await _respond(send, 202, f'{{"status":"accepted","triggers":[{ids}]}}\n'.encode())
 
     async def _body(self, scope: Scope, receive: Receive, source_id: str) -> bytes | int:
-        """The raw bytes; a status if there are too many or they come too slowly. None is read beyond the limit."""
+        """Return the raw bytes; or a status if there are too many or they arrive too slowly. Bytes beyond the limit are
+        not read.
+        """
         lengths = [value for name, value in scope["headers"] if name == b"content-length"]
         if any(not length.isdigit() or len(length) > 9 or int(length) > MAX_BYTES for length in lengths):
             self._reception.turn_away(source_id, "body.too_large", MAX_BYTES + 1)
@@ -171,7 +175,7 @@ class WebhookDoor:
         waiting: asyncio.Future[Answer] = loop.create_future()
 
         def settle(answer: Answer) -> None:
-            if not waiting.done():  # it is, if the sender hung up
+            if not waiting.done():  # it is done already if the client hung up
                 waiting.set_result(answer)
 
         def tell(answer: Answer) -> None:
@@ -181,7 +185,7 @@ class WebhookDoor:
         return await waiting
 
 
-async def _say(
+async def _respond(
     send: Send, status: int, body: bytes | None = None, *, closing: bool = False, retry: bool = False
 ) -> None:
     text = _TEXT[status] if body is None else body

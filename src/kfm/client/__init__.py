@@ -1,4 +1,4 @@
-"""The door for programs and notebooks: `kfm.open(path)` gives an installation that can be asked and told to work."""
+"""The interface for programs and notebooks: `kfm.open(path)` returns an installation to query and to run."""
 
 from __future__ import annotations
 

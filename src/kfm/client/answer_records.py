@@ -1,7 +1,7 @@
-"""What an installation answers with: the records of the house, which know how to show themselves.
+"""The answers of an installation: records that display themselves.
 
-Shown are names, counts and digests. Steps and keys, which an author may have made of values of the data, are there for
-whoever asks, and not shown.
+They display names, counts and digests. Steps and keys may hold values of the data; they are accessible but not
+displayed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from kfm.app.data.answers import Explanation, PlanPreview, Status
 from kfm.app.provenance.explain import written
 from kfm.app.runs.execution import Outcome, Undelivered, problem_of
-from kfm.client.display import Shown, as_html, as_text, short
+from kfm.client.display import Displayable, as_html, as_text, short
 from kfm.errors import KfmError
 from kfm.model.records import Effect, Receipt, RefEntry
 from kfm.parsing.characters import escaped
@@ -22,17 +22,17 @@ from kfm.parsing.characters import escaped
 CHANGES = ("added", "changed", "removed", "keys")
 
 
-class Ran(Shown):
-    """What became of a call of `run` or `resume`: a receipt of each run, and what went wrong."""
+class Ran(Displayable):
+    """The result of `run` or `resume`: one receipt per run, and the errors."""
 
     __slots__ = ("_public", "_versions", "dry_run", "effects", "problems", "receipts", "undelivered")
 
     def __init__(self, outcome: Outcome, versions: Sequence[str], *, public: frozenset[str], dry_run: bool) -> None:
-        """`public` are the datasets whose counts may be shown."""
+        """`public` are the datasets whose counts may be displayed."""
         self.receipts: tuple[Receipt, ...] = tuple(outcome.receipts)
-        self.effects: tuple[Effect, ...] = tuple(outcome.effects)  # what was changed outside, or in a dry run would be
+        self.effects: tuple[Effect, ...] = tuple(outcome.effects)  # changes outside KFM; in a dry run, predicted
         self.undelivered: tuple[Undelivered, ...] = tuple(outcome.undelivered)
-        self.problems: tuple[KfmError, ...] = tuple(_problems(outcome))  # the worst first, as an exit code would be
+        self.problems: tuple[KfmError, ...] = tuple(_problems(outcome))  # the worst first, like the exit code
         self.dry_run = dry_run
         self._versions = tuple(versions)
         self._public = public
@@ -43,7 +43,7 @@ class Ran(Shown):
 
     @property
     def versions(self) -> dict[str, str]:
-        """Of each dataset, the version that was made, or is there."""
+        """The version of each dataset that the run made or found."""
         return {receipt.dataset: version for receipt, version in zip(self.receipts, self._versions, strict=True)}
 
     def _title(self) -> str:
@@ -79,7 +79,7 @@ def _problems(outcome: Outcome) -> Iterator[KfmError]:
 
 
 class Planned(PlanPreview, frozen=True):
-    """The plan that a run would make now. What differs is in `diff`, the steps are in `shown`."""
+    """The plan that a run would make now. `diff` has the differences, `shown` the steps."""
 
     def __repr__(self) -> str:
         return as_text(*self._told())
@@ -100,13 +100,13 @@ class Planned(PlanPreview, frozen=True):
 
 
 class Explained(Explanation, frozen=True):
-    """How a thing came to be, told from public records alone."""
+    """The explanation of one subject, from public records only."""
 
     def __repr__(self) -> str:
         return "\n".join(map(escaped, written(self, [], "text").splitlines()))
 
     def page(self) -> str:
-        """The same as a page of its own, which needs no network and no script."""
+        """Return the explanation as an HTML page that needs no network and no script."""
         return written(self, [], "html")
 
     def _repr_html_(self) -> str:
@@ -115,7 +115,7 @@ class Explained(Explanation, frozen=True):
 
 
 class Overview(Status, frozen=True):
-    """How every dataset stands, what to do next, and what a doctor sees."""
+    """The status of every dataset, the next commands, and the quick checks of `kfm doctor`."""
 
     def __repr__(self) -> str:
         return "\n".join(as_text(*part) for part in self._parts())
@@ -152,8 +152,8 @@ class Overview(Status, frozen=True):
             yield "wrong", ("check", "found"), wrong
 
 
-class Refs(Shown, Mapping[str, str]):
-    """Where every ref is, as of the moment it was asked for."""
+class Refs(Displayable, Mapping[str, str]):
+    """The version of every ref at the moment of the call."""
 
     __slots__ = ("_at", "_history")
 
@@ -171,7 +171,7 @@ class Refs(Shown, Mapping[str, str]):
         return len(self._at)
 
     def history(self, ref: str) -> list[RefEntry]:
-        """Where it was, the first move first; up to now."""
+        """Return all moves of a ref, oldest first."""
         return self._history(ref)
 
     def _title(self) -> str:
@@ -185,5 +185,5 @@ R = TypeVar("R", Planned, Explained, Overview)
 
 
 def shown_as(kind: type[R], record: msgspec.Struct) -> R:
-    """The same record, of the kind that shows itself."""
+    """Return the record as its self-displaying kind."""
     return kind(**{name: getattr(record, name) for name in record.__struct_fields__})

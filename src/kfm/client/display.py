@@ -1,4 +1,4 @@
-"""How records show themselves: lines for a console, a table for a notebook. Foreign text is escaped in both."""
+"""Display records: lines for a console, a table for a notebook. Foreign text is escaped in both."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from kfm.parsing.characters import escaped
 
-MOST = 20  # rows that are shown; more are counted
+MOST = 20  # most rows displayed; the rest are counted
 
 
-class Shown:
-    """A record that has a title and rows to show, and nothing of the data in either."""
+class Displayable:
+    """A record that displays a title and rows, neither of which holds data."""
 
     __slots__ = ()
 
@@ -31,7 +31,7 @@ class Shown:
 
 
 def short(digest: str) -> str:
-    """Enough of a digest to tell it from others."""
+    """Return a digest shortened to 12 hex digits."""
     return digest[: len("sha256:") + 12] if digest.startswith("sha256:") else digest
 
 
@@ -44,15 +44,15 @@ def _word(value: object) -> str:
     return "" if value is None else escaped(str(value))
 
 
-def _told(names: Sequence[str], rows: Iterable[Sequence[object]]) -> tuple[list[str], list[list[str]], int]:
-    """The names and rows of a table without the columns that have nothing to say, and how many rows more there are."""
+def _compact(names: Sequence[str], rows: Iterable[Sequence[object]]) -> tuple[list[str], list[list[str]], int]:
+    """Return names and rows of a table without empty columns, and the number of rows left out."""
     told, more = _cut(rows)
     said = [column for column in range(len(names)) if not column or any(row[column] for row in told)]
     return [names[column] for column in said], [[row[column] for column in said] for row in told], more
 
 
 def as_text(title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    names, told, more = _told(names, rows)
+    names, told, more = _compact(names, rows)
     lines = [names, *told] if told else []
     widths = [max(len(line[column]) for line in lines) for column in range(len(names))] if lines else []
     text = [escaped(title)]
@@ -62,7 +62,7 @@ def as_text(title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) 
 
 
 def as_html(title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    names, told, more = _told(names, rows)
+    names, told, more = _compact(names, rows)
     head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in names)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(word)}</td>" for word in row) + "</tr>" for row in told)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if told else ""

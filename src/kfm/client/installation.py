@@ -1,7 +1,7 @@
-"""`kfm.open`: an installation for a program. Thin over the house, and it prints nothing.
+"""`kfm.open`: an installation for a program. It is thin over kfm.app and prints nothing.
 
-Every call opens the house and closes it again, as every command does: settings, labels, policies and state are those
-of the moment of the call, nothing is held in between, and threads have nothing to share.
+Every call opens a session and closes it again, as every command does. It uses the settings, labels, policies and state
+of that moment; nothing is kept between calls, so threads share nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kfm.app.provenance.explain import explain
 from kfm.app.runs import execution, queries
 from kfm.app.runs.visibility import plainly_public
 from kfm.client.answer_records import Explained, Overview, Planned, Ran, Refs, shown_as
-from kfm.client.display import Shown
+from kfm.client.display import Displayable
 from kfm.client.pinned_version import Reading
 from kfm.config import Resolved, file_in, load
 from kfm.errors import BadInput, KfmError
@@ -34,23 +34,29 @@ if TYPE_CHECKING:
 
 
 def open(path: str | os.PathLike[str] | None = None) -> Installation:
-    """The installation in a folder, or of a kfm.yml; without a path that of KFM_CONFIG, or the nearest one upward."""
+    """Open the installation in a folder, or that of a kfm.yml. Without a path, KFM_CONFIG or the nearest kfm.yml upward
+    is used.
+    """
     if path is None:
         return Installation(load(None, os.environ).path)
     try:
         where = os.fspath(path)
     except TypeError:
-        raise BadInput("that is no path", hint="name the folder of an installation, or its kfm.yml") from None
+        raise BadInput(
+            "the path is not a text or path object", hint="name the folder of an installation, or its kfm.yml"
+        ) from None
     if not isinstance(where, str) or not where:
-        raise BadInput("that is no path", hint="name the folder of an installation, or its kfm.yml")
+        raise BadInput(
+            "the path is not a text or path object", hint="name the folder of an installation, or its kfm.yml"
+        )
     return Installation(load(file_in(where) if os.path.isdir(where) else where, os.environ).path)
 
 
-class Installation(Shown):
-    """An installation. Usable in a `with`, and by several threads; what is closed answers nothing any more."""
+class Installation(Displayable):
+    """An installation, usable in a `with` block and by several threads. After `close` every call raises BadInput."""
 
     def __init__(self, path: str) -> None:
-        """`path` is that of its kfm.yml. Use `kfm.open`, which finds it."""
+        """`path` is its kfm.yml. Use `kfm.open`, which finds it."""
         self.path = path
         self._closed = False
 
@@ -75,16 +81,16 @@ class Installation(Shown):
         with failing_as_storage("use the installation"), open_session(resolved, mode=mode) as session:
             yield session
 
-    # -- looking
+    # -- queries
 
     @property
     def datasets(self) -> list[str]:
-        """That kfm.yml names."""
+        """The datasets that kfm.yml names."""
         return sorted(self._settings().config.datasets)
 
     @property
     def refs(self) -> Refs:
-        """Where every ref is now: `refs["published/NAME"]`, `refs.history(…)`."""
+        """The version of every ref now: `refs["published/NAME"]`, `refs.history(…)`."""
         with self._opened("read") as session:
             return Refs(dict(session.state.refs.all("")), self._history)
 
@@ -94,14 +100,14 @@ class Installation(Shown):
             return queries.ref_history(session, name)
 
     def status(self, *datasets: str) -> Overview:
-        """How these datasets stand, or all; what to do next; and what a doctor sees without touching anything."""
+        """Return the status of these datasets, or of all, the next commands, and the quick checks of `kfm doctor`."""
         resolved = self._settings()
         said = [input_checks.known_dataset(resolved, input_checks.one_line("dataset", name)) for name in datasets]
         with self._opened("read", resolved) as session:
             return shown_as(Overview, status(session, list(dict.fromkeys(said))))
 
     def plan(self, dataset: str, *, window: str = "", partition: str = "") -> Planned:
-        """The plan that a run would make now, and how it differs from the last. Changes nothing."""
+        """Return the plan that a run would make now, and how it differs from the last one. Changes nothing."""
         asked = {
             "window": input_checks.one_line("window", window),
             "partition": input_checks.one_line("partition", partition),
@@ -112,13 +118,15 @@ class Installation(Shown):
             return shown_as(Planned, queries.preview(session, name, **asked))
 
     def explain(self, thing: str) -> Explained:
-        """How a dataset, version, file, ref, object or run came to be."""
+        """Return how a dataset, version, file, ref, object or run came to be."""
         with self._opened("read") as session:
             return shown_as(Explained, explain(session, input_checks.one_line("thing", thing, 4096))[0])
 
     def read(self, dataset: str, key: str | tuple[str, ...] = "", *, version: str = "", ref: str = "") -> Reading:
-        """What is published of a dataset, else what is processed; or a version of it, by its digest or the start of it;
-        or what a ref is at, `processed` or `published`. With a key one entry, as `kfm cat` takes it or as a tuple."""
+        """Return the published version of a dataset, or else the processed one; or a version by its digest or a prefix
+        of it; or the version at a ref, `processed` or `published`. A key selects one entry, as text like in `kfm
+        cat` or as a tuple.
+        """
         if isinstance(key, tuple):
             key = tuple(input_checks.one_line("a part of the key", part, 4096) for part in key)
         else:
@@ -129,7 +137,7 @@ class Installation(Shown):
             public = bool(plainly_public(session, [found.dataset]))
         return Reading(found, lambda: self._opened("read"), public=public)
 
-    # -- working
+    # -- runs
 
     def run(
         self,
@@ -144,9 +152,9 @@ class Installation(Shown):
         actor: str = "",
         check: bool = True,
     ) -> Ran:
-        """Run these datasets, or all. Durable and told to the outside when it returns.
+        """Run these datasets, or all. When it returns, the results are durable and delivered.
 
-        What went wrong is raised when all had their turn, the worst of it; with `check=False` it is in `problems`.
+        The worst error is raised after all datasets had their turn; with `check=False` all errors are in `problems`.
         """
         who = input_checks.person(reason, actor, str)
         meant = {
@@ -163,7 +171,7 @@ class Installation(Shown):
             return _work(session, [execution.running(name, **meant, **overrides, **who) for name in names], check=check)
 
     def resume(self, run: str = "", *, check: bool = True) -> Ran:
-        """Take up what was left unfinished, and deliver what waits; with the id of a run, that one."""
+        """Resume unfinished runs and deliver pending messages; with the id of a run, resume that one."""
         resolved, run_id = self._settings(), ""
         if input_checks.one_line("run", run):
             with self._opened("read", resolved) as session:
@@ -176,7 +184,7 @@ class Installation(Shown):
 
 
 def _work(session: Session, requests: Sequence[Request], *, check: bool, all_are_ours: bool = False) -> Ran:
-    outcome = execution.work(session, requests, _Nobody(), all_are_ours=all_are_ours)
+    outcome = execution.work(session, requests, _NoProgress(), all_are_ours=all_are_ours)
     versions = [queries.version_of(session, receipt) for receipt in outcome.receipts]
     public = plainly_public(session, (receipt.dataset for receipt in outcome.receipts))
     ran = Ran(outcome, versions, public=public, dry_run=session.mode == "dry")
@@ -188,8 +196,8 @@ def _work(session: Session, requests: Sequence[Request], *, check: bool, all_are
     return ran
 
 
-class _Nobody:
-    """Hears it, and says nothing."""
+class _NoProgress:
+    """Ignores the progress of the work."""
 
     def begins(self, about: str) -> None: ...
 

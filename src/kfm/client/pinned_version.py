@@ -1,4 +1,4 @@
-"""Something that can be read: it stays the version that it was when it was asked for."""
+"""A readable version: it stays the version that it was when it was requested."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from kfm.app.data import frames, version_reader
-from kfm.client.display import Shown, short
+from kfm.client.display import Displayable, short
 
 if TYPE_CHECKING:
     import geopandas
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 Opened = Callable[[], AbstractContextManager["Session"]]
 
 
-class Reading(Shown):
-    """What `read` found. Nothing is read of it until one of its methods is called, and then all of it or none."""
+class Reading(Displayable):
+    """The result of `read`. Nothing is read until one of its methods is called, which then reads everything
+    or raises.
+    """
 
     __slots__ = ("_found", "_opened", "_public")
 
     def __init__(self, found: Found, opened: Opened, *, public: bool) -> None:
-        """`public`: how much there is of it may be shown."""
+        """`public`: its size may be displayed."""
         self._found = found
         self._opened = opened
         self._public = public
@@ -38,52 +40,53 @@ class Reading(Shown):
 
     @property
     def version(self) -> str:
-        """Its digest."""
+        """The digest of the version."""
         return self._found.version
 
     @property
     def ref(self) -> str:
-        """That led to it; empty: it was named itself."""
+        """The ref that led to it; empty if the version was named itself."""
         return self._found.ref
 
     @property
     def size(self) -> int:
-        """In bytes, of all that was asked for; of what is sealed, as it is stored."""
+        """The size in bytes of the requested entries; for encrypted data, their stored size."""
         return sum(entry.size for entry in self._found.entries)
 
     def keys(self) -> list[tuple[str, ...]]:
-        """Of the entries that were asked for, sorted."""
+        """Return the keys of the requested entries, sorted."""
         return [entry.key for entry in self._found.entries]
 
     def bytes(self) -> bytes:
-        """Of one entry: where there are several, name a key."""
+        """Return the bytes of the one entry. If there are several, request a key."""
         entry = version_reader.only(self._found)
         with self._opened() as session:
             return version_reader.bytes_of(session, self._found, entry)
 
     def rows(self) -> list[dict[str, Any]]:
-        """CSV with all its values as text, the records of NDJSON and JSON, the features of GeoJSON, Parquet. Of several
-        entries one after the other."""
+        """Return rows: CSV values as text, records of NDJSON and JSON, features of GeoJSON, rows of Parquet. Several
+        entries follow each other.
+        """
         with self._opened() as session:
             return version_reader.rows_of(session, self._found)
 
     def polars(self, *, text: bool = False) -> polars.DataFrame:
-        """Of CSV a column is of numbers where that loses nothing, and with `text` never."""
+        """Return a polars frame. A CSV column becomes numeric where that loses nothing; with `text` it never does."""
         with self._opened() as session:
             return frames.polars(session, self._found, text=text)
 
     def pandas(self, *, text: bool = False) -> pandas.DataFrame:
-        """The same for pandas."""
+        """Return a pandas frame, by the same rules as `polars`."""
         with self._opened() as session:
             return frames.pandas(session, self._found, text=text)
 
     def geopandas(self) -> geopandas.GeoDataFrame:
-        """Of GeoJSON or GeoParquet."""
+        """Return a frame of GeoJSON or GeoParquet."""
         with self._opened() as session:
             return frames.geopandas(session, self._found)
 
     def xarray(self) -> xarray.Dataset:
-        """Of NetCDF, GeoTIFF, GRIB2 or Zarr; of a table by way of pandas."""
+        """Return NetCDF, GeoTIFF, GRIB2 or Zarr as a dataset; tables are converted by pandas."""
         with self._opened() as session:
             return frames.xarray(session, self._found)
 

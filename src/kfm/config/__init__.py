@@ -1,10 +1,10 @@
-"""One file says what an installation is: `kfm.yml`, strict, with a published schema.
+"""`kfm.yml` describes an installation: strict, with a published schema.
 
-Layers: what is built in, then the file, then `KFM_SECTION__KEY` in the environment. Relative paths
-start at the folder of the file. Nothing here opens a store or imports an updater.
+Values come in layers: built-in defaults, then the file, then `KFM_SECTION__KEY` in the environment. Relative paths
+start at the folder of the file. This package neither opens a store nor imports an updater.
 
-A file per section, with its settings and what its types alone cannot say; `installation` puts them together, `loading`
-reads them. A new section is a file here and a field of `Config`.
+Each section has a module with its settings and the checks that types cannot express. `config_file` combines them,
+`config_loader` reads them. A new section is a module here and a field of `Config`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The backfills of an installation: their files, and the partitions that are named in them.
+"""The backfill files of an installation, and the partitions they name.
 
-Partitions are read one by one and never held together: there may be half a million of them.
+Partitions are read one by one and never held in memory together: there may be half a million.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from kfm.parsing import documents, record_shape, yaml_scalars
 from kfm.parsing.characters import is_printable, printable
 from kfm.parsing.documents import Document, Path
 
-LINE = 4096  # bytes of a line of a file of keys
+LINE = 4096  # most bytes of a line in a file of keys
 
 
 class PartitionsConfig(Record, frozen=True):
-    """Which parts of the dataset: a range of times, or keys that are listed here or in a file."""
+    """The partitions of the dataset: a range of times, or keys listed here or in a file."""
 
     kind: Annotated[
         Kind,
@@ -40,34 +40,32 @@ class PartitionsConfig(Record, frozen=True):
     from_: Annotated[str, Meta(max_length=20, description="the first time, such as 2024-01-01")] = msgspec.field(
         default="", name="from"
     )
-    to: Annotated[str, Meta(max_length=20, description="the last time; it belongs to the backfill")] = ""
-    keys: Annotated[tuple[Text, ...], Meta(description="keys of this kind")] = ()
+    to: Annotated[str, Meta(max_length=20, description="the last time, inclusive")] = ""
+    keys: Annotated[tuple[Text, ...], Meta(description="the keys")] = ()
     file: Annotated[str, Meta(max_length=4096, description="path of a file with a key on each line")] = ""
 
 
 class BackfillConfig(Record, frozen=True):
     """One backfill of a file."""
 
-    dataset: Annotated[Text, Meta(description="its name in kfm.yml; its updater looks at trigger.partition")]
-    partitions: Annotated[PartitionsConfig, Meta(description="which parts of it")]
+    dataset: Annotated[Text, Meta(description="its name in kfm.yml; its updater reads trigger.partition")]
+    partitions: Annotated[PartitionsConfig, Meta(description="the partitions to build")]
     which: Annotated[
         Which,
-        Meta(description="needed: what is missing or stale; missing: what there is nothing of; all: the others too"),
+        Meta(description="needed: missing or stale partitions; missing: only missing ones; all: every partition"),
     ] = "needed"
     downstream: Annotated[
         Downstream,
         Meta(
-            description="what comes after the dataset is told of each new partition (emit), once at the end "
-            "(coalesce), or not at all (suppress)"
+            description="trigger downstream datasets after each new partition (emit), once at the end "
+            "(coalesce), or never (suppress)"
         ),
     ] = "coalesce"
-    pool: Annotated[
-        str, Meta(max_length=63, description="a name of `pools`, instead of that of the dataset; empty: as it says")
-    ] = ""
+    pool: Annotated[str, Meta(max_length=63, description="a name of `pools`; empty: the pool of the dataset")] = ""
 
 
 class BackfillFile(Record, frozen=True):
-    """A file below the folder of backfills."""
+    """A file in the folder of backfills."""
 
     backfills: Annotated[
         dict[str, BackfillConfig],
@@ -77,7 +75,7 @@ class BackfillFile(Record, frozen=True):
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema 2020-12 of a file of backfills, for editors."""
+    """Return the JSON Schema 2020-12 of a backfill file, for editors."""
     schema = msgspec.json.schema(BackfillFile)
     for definition in schema["$defs"].values():
         definition["description"] = " ".join(definition.get("description", "").split())
@@ -85,7 +83,7 @@ def json_schema() -> dict[str, Any]:
 
 
 class Backfill(NamedTuple):
-    """One that is declared, and where."""
+    """A declared backfill, and the document that declares it."""
 
     id: str
     dataset: str
@@ -98,12 +96,14 @@ class Backfill(NamedTuple):
         return self.document.place(("backfills", self.id))
 
     def check(self) -> None:
-        """BadInput at the first partition that is none, before anything is made of the others."""
+        """Raise BadInput at the first invalid partition."""
         for _ in self.partitions():
             pass
 
     def partitions(self) -> Iterator[str]:
-        """Their names, in the order in which they are run; each once. BadInput at the first that is none."""
+        """Yield the partition names in the order in which they run, each once. Raise BadInput at the first
+        invalid one.
+        """
         said, path = self.said.partitions, ("backfills", self.id, "partitions")
         if said.kind in TIMES:
             try:
@@ -124,22 +124,24 @@ class Backfill(NamedTuple):
                 raise BadInput(f"{self.document.place((*path, n))}: {error.message}", hint=error.hint) from None
             if name in seen:
                 where = self.document.position((*path, seen[name]))[0]
-                self.document.refuse((*path, n), f"stands in line {where} already", "name it once")
+                self.document.refuse((*path, n), f"is in line {where} already", "name it once")
             seen[name] = n
             yield name
 
     def _of_file(self, file: str) -> Iterator[str]:
-        """A key a line; blank lines and what begins with # are passed over."""
-        known: set[int] = set()  # numbers for names: all of them together would be as large as the file
+        """Yield the key of each line. Blank lines and lines that begin with # are skipped."""
+        known: set[int] = set()  # hashes instead of names: all names together would be as large as the file
         for count, (line, name) in enumerate(self._lines(file)):
             where = f"{_shown(file)}:{line}"
             if count >= MOST:
-                raise BadInput(f"{where}: there are more than {MOST:,} partitions", hint="make several backfills of it")
+                raise BadInput(
+                    f"{where}: there are more than {MOST:,} partitions", hint="split it into several backfills"
+                )
             mark = hash(name)
             if mark in known:
                 first = next((at for at, other in self._lines(file) if other == name), line)
                 if first < line:
-                    raise BadInput(f"{where}: {printable(name)} stands in line {first} already", hint="name it once")
+                    raise BadInput(f"{where}: {printable(name)} is in line {first} already", hint="name it once")
             known.add(mark)
             yield name
 
@@ -157,7 +159,7 @@ class Backfill(NamedTuple):
                     if key and not key.startswith("#"):
                         try:
                             yield line, name_of(self.said.partitions.kind, key)
-                        except BadInput as error:  # not quoted: the file that is named may be another one
+                        except BadInput as error:  # not quoted: the named file may be a wrong one
                             what = f"this line is not a valid name of a {self.said.partitions.kind}"
                             raise BadInput(f"{where}: {what}", hint=error.hint) from None
         except OSError as error:
@@ -169,8 +171,8 @@ def _shown(path: str) -> str:
     return path if is_printable(path) and len(path) <= 200 else printable(path)
 
 
-def declared(resolved: Resolved) -> list[Backfill]:
-    """Every backfill of an installation, by id. Its partitions are not looked at yet."""
+def declared_backfills(resolved: Resolved) -> list[Backfill]:
+    """Return every declared backfill, sorted by id. The partitions are not read yet."""
     found: dict[str, Backfill] = {}
     for document, file in _files(resolved):
         for id, said in file.backfills.items():
@@ -180,11 +182,11 @@ def declared(resolved: Resolved) -> list[Backfill]:
 
 
 def one(resolved: Resolved, id: str) -> Backfill:
-    known = {each.id: each for each in declared(resolved)}
+    known = {each.id: each for each in declared_backfills(resolved)}
     if id not in known:
         close = record_shape.nearest(id, sorted(known))
         hint = f"did you mean {close}?" if close else f"declare it in a file in {resolved.config.backfills}"
-        raise BadInput(f"no backfill is declared as {printable(id)}", hint=hint)
+        raise BadInput(f"there is no backfill {printable(id)}", hint=hint)
     return known[id]
 
 
@@ -242,8 +244,8 @@ def _check(document: Document, id: str, said: BackfillConfig, resolved: Resolved
     elif resolved.config.datasets[names.dataset_id(said.dataset)].updater is None:
         document.refuse(
             (*path, "dataset"),
-            "is declared in kfm.yml and made whole",
-            "partitions are for updaters that look at trigger.partition",
+            "is built as a whole by its outputs in kfm.yml",
+            "only an updater that reads trigger.partition can build partitions",
         )
     if other:
         document.refuse(path, f"is declared in {other} already", "give one of the two another name")
@@ -255,12 +257,14 @@ def _check(document: Document, id: str, said: BackfillConfig, resolved: Resolved
 def _check_partitions(document: Document, path: Path, said: PartitionsConfig) -> None:
     if said.kind in TIMES:
         if said.keys or said.file:
-            document.refuse((*path, "keys" if said.keys else "file"), "goes with no range of times", "leave it out")
+            document.refuse(
+                (*path, "keys" if said.keys else "file"), "cannot be combined with a range of times", "leave it out"
+            )
         if not said.from_ or not said.to:
             document.refuse(path, "needs from and to", f"such as from: {TIMES[said.kind]}")
     elif said.kind in LISTED:
         if said.from_ or said.to:
-            document.refuse((*path, "from" if said.from_ else "to"), "goes only with times", "leave it out")
+            document.refuse((*path, "from" if said.from_ else "to"), "is only for times", "leave it out")
         if bool(said.keys) == bool(said.file):
             document.refuse(path, "needs either keys or file", "list the keys, or name a file with one on each line")
 
@@ -273,8 +277,8 @@ def _names(resolved: Resolved) -> list[str]:
         return []
     except OSError as error:
         raise BadInput(
-            f"the folder of backfills cannot be read: {(error.strerror or '').lower()}",
-            hint="look at `backfills` in kfm.yml",
+            f"the backfills folder cannot be read: {(error.strerror or '').lower()}",
+            hint="check `backfills` in kfm.yml",
         ) from None
 
 
@@ -299,12 +303,12 @@ def _body(path: str, where: str) -> bytes:
             body = file.read(documents.MAX_BYTES + 1)
     except OSError as error:
         raise BadInput(
-            f"{where} cannot be read: {(error.strerror or '').lower()}", hint="look at the file and its permissions"
+            f"{where} cannot be read: {(error.strerror or '').lower()}", hint="check the file and its permissions"
         ) from None
     if len(body) > documents.MAX_BYTES:
         line = body.count(b"\n") + 1
         raise BadInput(
-            f"{where}:{line}: more than {documents.MAX_BYTES >> 20} MiB end here",
-            hint="a declaration is small: put the keys into a file of their own, and name it with `file`",
+            f"{where}:{line}: the file is larger than {documents.MAX_BYTES >> 20} MiB",
+            hint="put the keys into a separate file, and name it with `file`",
         )
     return body

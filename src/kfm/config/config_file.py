@@ -1,4 +1,4 @@
-"""The whole file: every section, and what holds between them."""
+"""The whole of kfm.yml: every section, and the checks across sections."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kfm.config.custodian_settings import CustodianConfig, check_custodian
 from kfm.config.dataset_settings import DatasetConfig, check_dataset
 from kfm.config.github_settings import GitHubConfig, check_github
 from kfm.config.graph_settings import Neo4jConfig, check_graph
-from kfm.config.ledger_settings import AttestConfig, LedgerConfig, check_proving
+from kfm.config.ledger_settings import AttestConfig, LedgerConfig, check_signing
 from kfm.config.network_settings import NetworkConfig, check_host
 from kfm.config.openlineage_settings import OpenLineageConfig, check_openlineage
 from kfm.config.pace_settings import ExecuteConfig, WatchConfig
@@ -43,22 +43,24 @@ class Config(Record, frozen=True):
     publish: Annotated[Text, Meta(description="file:PATH, github:OWNER/REPOSITORY or noop")] = "file:public"
     catalog: Annotated[
         str,
-        Meta(max_length=4096, description="file:PATH of the folder that describes what is published; empty: none"),
+        Meta(max_length=4096, description="file:PATH of the folder of catalog files; empty: none"),
     ] = ""
     pages: Annotated[
-        bool, Meta(description="index.html of each dataset and of all in the public folder, for people; Python only")
+        bool, Meta(description="write an index.html per dataset and one of all into the public folder; Python only")
     ] = False
     artifacts: Annotated[Text, Meta(description="folder for the artifacts of each run")] = ".kfm/artifacts"
     accept_weak_storage: Annotated[
-        bool, Meta(description="write to places that may lose what they acknowledged, such as tmpfs or NFS")
+        bool, Meta(description="allow storage that may lose acknowledged writes, such as tmpfs or NFS")
     ] = False
-    network: Annotated[NetworkConfig, Meta(description="what may be reached, how long, how much")] = NetworkConfig()
+    network: Annotated[NetworkConfig, Meta(description="allowed addresses, and limits on time and size")] = (
+        NetworkConfig()
+    )
     s3: Annotated[
         dict[str, BucketConfig],
-        Meta(description="where buckets lie and whose keys read them; one that is not named is a public one of Amazon"),
+        Meta(description="addresses and keys of buckets; a bucket that is not named is a public one at Amazon"),
     ] = {}
     read_from: Annotated[
-        tuple[Text, ...], Meta(description="absolute paths of other folders that sources may lie in; Python only")
+        tuple[Text, ...], Meta(description="absolute paths of other folders that sources may be read from; Python only")
     ] = ()
     execute: Annotated[ExecuteConfig, Meta(description="how steps are run")] = ExecuteConfig()
     github: Annotated[GitHubConfig, Meta(description="how GitHub is reached")] = GitHubConfig()
@@ -66,61 +68,61 @@ class Config(Record, frozen=True):
         str,
         Meta(
             max_length=4096,
-            description="neo4j+s://HOST:PORT or bolt+s://HOST:PORT of a Neo4j that is told of every run; empty: none",
+            description="neo4j+s://HOST:PORT or bolt+s://HOST:PORT of a Neo4j that receives every run; empty: none",
         ),
     ] = ""
     neo4j: Annotated[Neo4jConfig, Meta(description="how the graph is reached")] = Neo4jConfig()
-    openlineage: Annotated[
-        OpenLineageConfig, Meta(description="who is told of every run in the words of OpenLineage")
-    ] = OpenLineageConfig()
-    watch: Annotated[WatchConfig, Meta(description="how `kfm triggers watch` looks at sources")] = WatchConfig()
+    openlineage: Annotated[OpenLineageConfig, Meta(description="where OpenLineage events of every run go")] = (
+        OpenLineageConfig()
+    )
+    watch: Annotated[WatchConfig, Meta(description="how `kfm triggers watch` polls sources")] = WatchConfig()
     pools: Annotated[
         dict[str, Slots],
         Meta(
-            description="how many runs may be at work at once, by the names that datasets and schedules use",
+            description="how many runs may run at once, by the names that datasets and schedules use",
             extra_json_schema={"propertyNames": {"pattern": ID_PATTERN}},
         ),
     ] = {}
-    schedules: Annotated[Text, Meta(description="folder of files with schedules, which `kfm up` follows")] = (
+    schedules: Annotated[Text, Meta(description="folder of schedule files, which `kfm up` follows")] = (
         "pipelines/schedules"
     )
-    backfills: Annotated[Text, Meta(description="folder of files with backfills, see `kfm backfill plan`")] = (
+    backfills: Annotated[Text, Meta(description="folder of backfill files, see `kfm backfill plan`")] = (
         "pipelines/backfills"
     )
-    runners: Annotated[RunnersConfig, Meta(description="what `kfm runners write` needs to know")] = RunnersConfig()
+    runners: Annotated[RunnersConfig, Meta(description="settings for `kfm runners write`")] = RunnersConfig()
     webhooks: Annotated[
         dict[str, WebhookConfig],
         Meta(
-            description="who may tell of a change, by the name in the URL",
+            description="senders of webhooks, by the name in the URL",
             extra_json_schema={"propertyNames": {"pattern": ID_PATTERN}},
         ),
     ] = {}
     labels: Annotated[
-        str, Meta(max_length=4096, description="path of the file of labels: how protected datasets and sources are")
+        str, Meta(max_length=4096, description="path of the labels file: how protected datasets and sources are")
     ] = ""
     custodians: Annotated[
-        dict[str, CustodianConfig], Meta(description="whose keys seal what is protected, by the names in labels")
+        dict[str, CustodianConfig], Meta(description="whose keys encrypt protected data, by the names in labels")
     ] = {}
-    ledger: Annotated[LedgerConfig, Meta(description="who signs the heads of the ledger, and how often")] = (
+    ledger: Annotated[LedgerConfig, Meta(description="the key that signs ledger checkpoints, and how often")] = (
         LedgerConfig()
     )
-    attest: Annotated[AttestConfig, Meta(description="who signs what is said about versions")] = AttestConfig()
-    policy: Annotated[PolicyConfig, Meta(description="who decides what may be done")] = PolicyConfig()
+    attest: Annotated[AttestConfig, Meta(description="the key that signs attestations about versions")] = AttestConfig()
+    policy: Annotated[PolicyConfig, Meta(description="the policy engine and your own policies")] = PolicyConfig()
     publish_retention: Annotated[
         int,
         Meta(
             ge=-1,
-            description="how many superseded versions of a dataset stay public beside the current one; -1: all. "
-            "What was withdrawn or taken back never does",
+            description="how many superseded versions of a dataset stay public next to the current one; -1: all. "
+            "A withdrawn version or one that was rolled back never does",
         ),
     ] = -1
-    keep_days: Annotated[Days, Meta(description="how long ended triggers and ids of webhooks' messages are kept")] = 90
+    keep_days: Annotated[Days, Meta(description="how long ended triggers and webhook message ids are kept")] = 90
     deletion_budget: Annotated[
         float,
         Meta(
             ge=0,
             le=1,
-            description="share of its keys a dataset may lose in one run; --allow-deletions N lets one more go",
+            description="share of its keys a dataset may lose in one run; --allow-deletions N allows more once",
         ),
     ] = 0.1
 
@@ -129,7 +131,7 @@ _SCHEMES = {"state": ("sqlite", "jsonl", "memory"), "objects": ("file",), "publi
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema 2020-12 of the file, for editors and for `schemas/config.json`."""
+    """Return the JSON Schema 2020-12 of kfm.yml, for editors and for `schemas/config.json`."""
     schema = msgspec.json.schema(Config)
     for definition in schema["$defs"].values():
         definition["description"] = " ".join(definition.get("description", "").split())
@@ -137,19 +139,19 @@ def json_schema() -> dict[str, Any]:
 
 
 def check(config: Config, document: Document) -> None:
-    """What the types alone cannot say."""
+    """Raise BadInput for mistakes that types cannot express."""
     for key, schemes in _SCHEMES.items():
         _check_location(document, key, getattr(config, key), schemes)
     if config.catalog:
         _check_location(document, "catalog", config.catalog, ("file",))
         if _is_taken(config):
-            document.refuse(("catalog",), "is in a folder that something else has", "give it one of its own")
+            document.refuse(("catalog",), "is in a folder that KFM uses for something else", "choose another folder")
     if config.pages and not config.publish.startswith("file:"):
-        document.refuse(("pages",), "are of a public folder, and publish names none", "write publish: file:public")
+        document.refuse(("pages",), "need a public folder, and publish names none", "write publish: file:public")
     check_github(document, config.publish, config.github)
     check_graph(document, config.graph, config.neo4j, config.network.allow)
     check_openlineage(document, config.openlineage, config.network.allow)
-    check_proving(document, config.ledger, config.attest)
+    check_signing(document, config.ledger, config.attest)
     if not is_printable(config.artifacts):
         document.refuse(("artifacts",), "holds a control character", "use a plain path")
     if not is_printable(config.labels):
@@ -177,8 +179,9 @@ def check(config: Config, document: Document) -> None:
 
 
 def _is_taken(config: Config) -> bool:
-    """Whether the catalog would lie among what is published, or in the private folder. Beside `datasets` in the public
-    folder it may: they are served together."""
+    """Say whether the catalog would be among published files or in the private folder. Next to `datasets` in the public
+    folder it is allowed: both are served together.
+    """
     here, public = _folder(config.catalog), _folder(config.publish)
     taken = [_folder(config.objects), _folder(config.state), ".kfm", posixpath.join(public, "datasets")]
     inside = any(here == folder or here.startswith(folder.rstrip("/") + "/") for folder in taken)

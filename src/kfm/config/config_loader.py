@@ -1,4 +1,4 @@
-"""Finding the file, reading it, and applying the environment: from a path to what is in force."""
+"""Find kfm.yml, read it and apply the environment."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from kfm.parsing.characters import is_printable, printable
 from kfm.parsing.documents import Document, dotted
 from kfm.secret_references import read_reference
 
-_learning = threading.Lock()  # msgspec crashes if two threads learn one large type at the same time
+_learning = threading.Lock()  # msgspec crashes if two threads prepare one large type at the same time
 FILE_NAMES = ("kfm.yml", "kfm.yaml", "kfm.json")
-# Names the program itself reads; every other KFM_* name must be a setting, but for KFM_SECRET_*: what those hold
-# is read only where the file refers to them.
+# Names that the program itself reads. Every other KFM_* name must be a setting, except KFM_SECRET_*, which is read only
+# where the file refers to it.
 RESERVED_ENV = frozenset({"KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KFM_NOW"})
 
 
 class Resolved:
-    """A configuration, the folder its paths start at, and where each value came from.
+    """A configuration, the folder its paths start at, and the origin of each value.
 
-    `tree` is the folder that paths of datasets start at: another one while a branch is previewed, and `proposed` the
-    file of labels that the branch has then: what it says counts beside what is in force.
+    `tree` is the folder that paths of datasets start at. It differs from `root` while a branch is previewed; then
+    `proposed` is the branch's labels file, which counts in addition to the labels in force.
     """
 
     __slots__ = ("__weakref__", "_origins", "config", "document", "path", "proposed", "root", "tree")
@@ -45,15 +45,15 @@ class Resolved:
 
     @property
     def is_proposal(self) -> bool:
-        """Is this what a branch would have, and nobody has agreed to yet?"""
+        """Say whether this is the configuration of a branch preview, which is not approved yet."""
         return self.tree != self.root
 
     def at(self, path: str) -> str:
-        """A path of the file, made absolute. It is UTF-8 on the disk too, whatever the locale says."""
+        """Return a path of the file as an absolute path, encoded in UTF-8 whatever the locale is."""
         return self._below(self.root, path)
 
     def in_tree(self, path: str) -> str:
-        """The same, of what a dataset names."""
+        """Return a path that a dataset names as an absolute path."""
         return self._below(self.tree, path)
 
     def _below(self, folder: str, path: str) -> str:
@@ -61,19 +61,20 @@ class Resolved:
         return os.path.normpath(os.path.join(folder, name))
 
     def location(self, url: str) -> tuple[str, str]:
-        """('sqlite', '/srv/kfm/state.db') for `sqlite:state.db`; the path is empty for memory and noop."""
+        """Return ('sqlite', '/srv/kfm/state.db') for `sqlite:state.db`; the path is "" for memory and noop."""
         scheme, _, rest = url.partition(":")
         path = rest.removeprefix("//") if rest.startswith("///") else rest
         return scheme, self.at(path) if path else ""
 
     def secret(self, reference: str, env: Mapping[str, str], *, shortest: int = SHORTEST) -> Secret:
-        """What `env:NAME` or `file:PATH` holds, or a secret store that is installed
-        (see kfm.secret_references)."""
+        """Return the secret at `env:NAME`, `file:PATH` or in an installed secret store (see kfm.secret_references).
+        Raise BadInput if it is too short.
+        """
         value = read_reference(reference, env, self.at)
         if len(value) < shortest:
             raise BadInput(
                 f"the secret {reference} is {f'shorter than {shortest} bytes' if value else 'empty'}",
-                hint="set it" if shortest < SHORTEST else "make one with `openssl rand -hex 32`",
+                hint="set it" if shortest < SHORTEST else "create one with `openssl rand -hex 32`",
             )
         return Secret(value)
 
@@ -89,9 +90,9 @@ class Resolved:
         return self._origins
 
     def shown(self) -> dict[str, Any]:
-        """The settings as plain values, with nothing secret in them."""
+        """Return the settings as plain values without secrets."""
         shown: dict[str, Any] = redacted(msgspec.to_builtins(self.config))
-        shown["datasets"] = shown.pop("datasets")  # last, being the longest
+        shown["datasets"] = shown.pop("datasets")  # last, because it is the longest
         return shown
 
 
@@ -128,7 +129,7 @@ def resolve(document: Document, path: str, env: Mapping[str, str]) -> Resolved:
 
 
 def checked(document: Document) -> Config:
-    """The document as a configuration, if it is a good one."""
+    """Return the document as a configuration. Raise BadInput if it has a mistake."""
     with _learning:
         config = record_shape.into(document, Config)
     check(config, document)
@@ -140,7 +141,7 @@ def _is_reserved(name: str) -> bool:
 
 
 def file_in(folder: str) -> str:
-    """The file of the installation in a folder; none above it is looked for."""
+    """Return the configuration file in a folder; folders above are not searched."""
     found = _here(folder, folder)
     if not found:
         raise BadInput(f"there is no kfm.yml in {shown_path(folder)}", hint="write one with `kfm init`")
@@ -150,10 +151,10 @@ def file_in(folder: str) -> str:
 def _here(folder: str, start: str) -> str:
     paths = {name: os.path.join(folder, name) for name in FILE_NAMES}
     for path in paths.values():
-        if os.path.islink(path) and not os.path.exists(path):  # passing over it would take another installation
+        if os.path.islink(path) and not os.path.exists(path):  # skipping it would use another installation
             raise BadInput(
-                f"{os.path.relpath(path, start)} is a link that leads nowhere",
-                hint="mend or remove it, or name another file with --config",
+                f"{os.path.relpath(path, start)} is a broken link",
+                hint="repair or remove it, or name another file with --config",
             )
     here = [name for name, path in paths.items() if os.path.isfile(path)]
     if len(here) > 1:
@@ -178,7 +179,9 @@ def _find(start: str, env: Mapping[str, str]) -> str:
 
 
 def _check_owner(folder: str, path: str, shown: str, env: Mapping[str, str]) -> None:
-    """What is found in a folder above names code to run: only ours, or the administrator's."""
+    """Raise BadInput if a file found in a folder above belongs to another user. It names code to run, so only the
+    caller's own or the administrator's is used.
+    """
     ours = {0, os.geteuid()}
     if os.geteuid() == 0 and (behind := env.get("SUDO_UID", "")).isdecimal():
         ours.add(int(behind))
@@ -197,13 +200,13 @@ def read_file(path: str, where: str) -> bytes:
     import stat
 
     try:
-        # Without O_NONBLOCK a named pipe would keep us waiting for a writer.
+        # Without O_NONBLOCK, opening a named pipe would wait for a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
         raise BadInput(f"{where} does not exist", hint="write one with `kfm init`, or correct --config") from None
     except (OSError, ValueError) as error:
         reason = (error.strerror or "").lower() if isinstance(error, OSError) else "not a file name"
-        raise BadInput(f"{where} cannot be read: {reason}", hint="look at the path and its permissions") from None
+        raise BadInput(f"{where} cannot be read: {reason}", hint="check the path and its permissions") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise BadInput(f"{where} is not a file", hint="name a YAML or JSON file with --config")

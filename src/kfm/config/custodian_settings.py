@@ -1,4 +1,4 @@
-"""The section `custodians`: whose keys seal what is protected. Only where the keys lie stands here, never a key."""
+"""The section `custodians`: whose keys encrypt protected data. It holds references to keys, never a key."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from kfm.parsing.documents import Document, Path
 
 
 class CustodianConfig(Record, frozen=True):
-    """Somebody who keeps protected data, known by the name that labels use."""
+    """A keeper of protected data, under the name that labels use."""
 
-    key: Annotated[
-        Text, Meta(description="where its key of at least 32 bytes lies: env:NAME, file:PATH or an installed store")
-    ]
+    key: Annotated[Text, Meta(description="its key of at least 32 bytes: env:NAME, file:PATH or an installed store")]
 
 
 def check_custodian(document: Document, path: Path, custodian: CustodianConfig) -> None:
     if not path[-1] or not is_printable(str(path[-1])) or len(str(path[-1])) > 200:
         document.refuse(path, "is not a name for a custodian", "use the name that labels use")
     if not re.match(r"[a-z][a-z0-9+.-]{0,30}:[^\s]", custodian.key) or not is_printable(custodian.key):
-        document.refuse((*path, "key"), "is not a reference", "write env:NAME or file:PATH; a key never stands here")
+        document.refuse((*path, "key"), "is not a reference", "write env:NAME or file:PATH; never write a key here")

@@ -1,4 +1,4 @@
-"""The section `datasets`: what each is, who makes it and from what."""
+"""The section `datasets`: what each dataset is, how it is built and from which sources."""
 
 from __future__ import annotations
 
@@ -29,50 +29,49 @@ class Extent(Record, frozen=True):
 
 
 class DatasetConfig(Record, frozen=True):
-    """One dataset: who updates it, what it is, and where it comes from.
+    """One dataset: how it is built, what it is, and where it comes from.
 
-    It has an `updater`, or else `outputs` and a `version`. What is said here about title, license and
-    sensitivity is asked for when the dataset is promoted.
+    It has an `updater`, or else `outputs` and a `version`. Promotion requires title, license and sensitivity.
     """
 
     updater: Annotated[
         Text | None,
         Meta(
             description="file.py:Class, package.module:Class, or package:NAME of an entry point `kfm.updaters`; "
-            "null: what `outputs` says is done"
+            "null: `outputs` build it"
         ),
     ] = None
     version: Annotated[str, Meta(description="a semantic one, such as 1.0.0; change it whenever `outputs` do")] = ""
     outputs: Annotated[
         dict[str, OutputConfig],
         Meta(
-            description="by their names, made without code",
+            description="by their names, built without code",
             extra_json_schema={"propertyNames": {"pattern": ID_PATTERN}},
         ),
     ] = {}
-    title: Annotated[str, Meta(description="for people; asked for by `kfm publish`")] = ""
+    title: Annotated[str, Meta(description="for people; `kfm publish` requires it")] = ""
     description: Annotated[str, Meta(description="for people")] = ""
-    license: Annotated[str, Meta(description="an SPDX id or a URL; asked for by `kfm publish`")] = ""
+    license: Annotated[str, Meta(description="an SPDX id or a URL; `kfm publish` requires it")] = ""
     sensitivity: Annotated[
         Level | None,
-        Meta(description="how open it is; only what is public is published as it is; null: nobody said so"),
+        Meta(description="how open it is; only public data are published as they are; null: undeclared"),
     ] = None
-    attribution: Annotated[str, Meta(description="who is to be named as the source")] = ""
+    attribution: Annotated[str, Meta(description="the source to credit")] = ""
     extent: Annotated[Extent | None, Meta(description="where and when")] = None
     sources: Annotated[dict[str, SourceConfig], Meta(description="by the name that `sources.pin()` uses")] = {}
     schedule: Annotated[
-        ScheduleConfig | None, Meta(description="when `kfm up` runs it; null: only as a file of schedules says")
+        ScheduleConfig | None, Meta(description="when `kfm up` runs it; null: only by schedule files")
     ] = None
     pool: Annotated[
-        str, Meta(max_length=63, description="a name of `pools`: each run waits for a slot of it; empty: none does")
+        str, Meta(max_length=63, description="a name of `pools`: each run waits for one of its slots; empty: no pool")
     ] = ""
     freshness: Annotated[
         FreshnessConfig | None,
-        Meta(description="how old it may become, as `kfm schedule freshness` tells; null: as old as it is"),
+        Meta(description="how old it may become, as `kfm schedule freshness` reports; null: any age"),
     ] = None
     promote: Annotated[
         Literal["manual", "auto"],
-        Meta(description="auto: what a run makes is published if every gate agrees; only of what is plainly public"),
+        Meta(description="auto: a run's version is published if every gate agrees; only for plainly public data"),
     ] = "manual"
     publish_retention: Annotated[
         Annotated[int, Meta(ge=-1)] | None,
@@ -80,15 +79,15 @@ class DatasetConfig(Record, frozen=True):
     ] = None
 
     def contracts(self) -> dict[str, DataContract]:
-        """What each source must look like, by its name."""
+        """Return the data contract of each source, by name."""
         return {name: source.data_contract() for name, source in self.sources.items()}
 
     def digest(self) -> str:
-        """Of all that is set here, defaults and what the environment says included; secrets are only referred to."""
+        """Return the digest of all settings, with defaults and environment; secrets enter as references only."""
         return digest(canonical(self))
 
     def metadata(self) -> dict[str, Any]:
-        """What was declared, and only that."""
+        """Return the declared metadata only."""
         said: dict[str, Any] = {
             "title": self.title,
             "description": self.description,
@@ -108,7 +107,7 @@ def check_dataset(document: Document, path: Path, dataset: DatasetConfig) -> Non
         except BadInput as error:
             raise BadInput(f"{document.place(path)}: {error.message}", hint=error.hint, key="datasets") from None
     if name == "global":
-        document.refuse(path, "cannot be told from the switch over all datasets", "call it something else")
+        document.refuse(path, "is the name of the freeze flag over all datasets", "choose another name")
     _check_work(document, path, dataset)
     if dataset.extent is not None:
         with document:
@@ -120,7 +119,7 @@ def check_dataset(document: Document, path: Path, dataset: DatasetConfig) -> Non
 
 
 def _check_work(document: Document, path: Path, dataset: DatasetConfig) -> None:
-    """Either code or a declaration, never both, never neither."""
+    """Raise BadInput unless the dataset has either an updater or outputs with a version."""
     if dataset.updater is None:
         if not dataset.outputs:
             document.refuse(path, "has neither an updater nor outputs", "add updater: file.py:Class, or outputs")
@@ -131,9 +130,9 @@ def _check_work(document: Document, path: Path, dataset: DatasetConfig) -> None:
         return
     _check_updater(document, (*path, "updater"), dataset.updater)
     if dataset.outputs:
-        document.refuse((*path, "outputs"), "stand beside an updater", "keep one of the two")
+        document.refuse((*path, "outputs"), "cannot be combined with an updater", "keep one of the two")
     if dataset.version:
-        document.refuse((*path, "version"), "stands beside an updater, whose class has its own", "remove it")
+        document.refuse((*path, "version"), "cannot be combined with an updater, whose class has its own", "remove it")
 
 
 def _check_updater(document: Document, path: Path, spec: str) -> None:

@@ -12,16 +12,16 @@ from kfm.parsing.documents import Document
 
 
 class GitHubConfig(Record, frozen=True):
-    """How GitHub is reached: by `publish: github:OWNER/REPOSITORY`, and for pull requests."""
+    """How KFM reaches GitHub: for `publish: github:OWNER/REPOSITORY`, and for pull requests."""
 
-    token: Annotated[Text, Meta(description="env:NAME or file:PATH; it may write the repository's contents")] = (
+    token: Annotated[Text, Meta(description="env:NAME or file:PATH; it needs write access to contents")] = (
         "env:GITHUB_TOKEN"  # noqa: S105 the name of one
     )
-    api: Annotated[Text, Meta(description="of GitHub itself, or of an own server")] = "https://api.github.com"
-    uploads: Annotated[Text, Meta(description="where files are sent to")] = "https://uploads.github.com"
+    api: Annotated[Text, Meta(description="the API of GitHub, or of your own server")] = "https://api.github.com"
+    uploads: Annotated[Text, Meta(description="where files are uploaded")] = "https://uploads.github.com"
     repository: Annotated[
         str,
-        Meta(max_length=200, description="OWNER/NAME of the repository of pull requests; empty: the one in `publish`"),
+        Meta(max_length=200, description="OWNER/NAME of the repository for pull requests; empty: the one in `publish`"),
     ] = ""
 
 
@@ -32,9 +32,9 @@ def check_github(document: Document, publish: str, github: GitHubConfig) -> None
     import re
 
     if scheme == "github" and not re.match(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+\Z", repository):
-        document.refuse(("publish",), "names no repository", "write github:OWNER/REPOSITORY")
+        document.refuse(("publish",), "is not a repository", "write github:OWNER/REPOSITORY")
     if github.repository and not re.match(r"[A-Za-z0-9._-]+/[A-Za-z0-9._-]+\Z", github.repository):
-        document.refuse(("github", "repository"), "names no repository", "write OWNER/NAME")
+        document.refuse(("github", "repository"), "is not a repository", "write OWNER/NAME")
     if not github.token.startswith(("env:", "file:")):
         document.refuse(("github", "token"), "is not a reference", "write env:NAME or file:PATH")
     for key in ("api", "uploads"):

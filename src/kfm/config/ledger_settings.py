@@ -1,4 +1,4 @@
-"""The sections `ledger` and `attest`: what signs the heads of the ledger, and what is said about versions."""
+"""The sections `ledger` and `attest`: keys that sign ledger checkpoints and attestations about versions."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}\Z")
 
 
 class LedgerConfig(Record, frozen=True):
-    """Signed heads of the ledger. Without `sign_with` none is signed, and everything else is the same."""
+    """Signed ledger checkpoints. Without `sign_with` none is signed, and nothing else changes."""
 
     sign_with: Annotated[
         str, Meta(description="env:NAME or file:PATH of a key for checkpoints: 32 bytes, or these in hex")
     ] = ""
-    origin: Annotated[str, Meta(description="what the ledger is called by others, e.g. kfm.example.org/ledger")] = ""
-    every: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="sign a head when so many entries have none above them")
-    ] = 100
+    origin: Annotated[str, Meta(description="the public name of the ledger, e.g. kfm.example.org/ledger")] = ""
+    every: Annotated[int, Meta(ge=1, le=1_000_000, description="sign a checkpoint after this many new entries")] = 100
 
 
 class AttestConfig(Record, frozen=True):
-    """Statements about every version, signed when it is committed. Without `sign_with` only `kfm attest` makes any."""
+    """Attestations about every version, signed when it is committed. Without `sign_with` only `kfm attest`
+    makes them.
+    """
 
     sign_with: Annotated[
         str, Meta(description="env:NAME or file:PATH of a key for attestations: 32 bytes, or these in hex")
     ] = ""
-    builder: Annotated[Text, Meta(description="the URI of this installation, as others know it")] = "urn:kfm:local"
+    builder: Annotated[Text, Meta(description="the public URI of this installation")] = "urn:kfm:local"
 
 
-def check_proving(document: Document, ledger: LedgerConfig, attest: AttestConfig) -> None:
+def check_signing(document: Document, ledger: LedgerConfig, attest: AttestConfig) -> None:
     if (ledger, attest) == (LedgerConfig(), AttestConfig()):
         return
     if ledger.origin and not _NAME.match(ledger.origin):
-        document.refuse(("ledger", "origin"), "is no usable name", "write one like kfm.example.org/ledger")
+        document.refuse(("ledger", "origin"), "is not a usable name", "write one like kfm.example.org/ledger")
     if ledger.sign_with:
         check_reference(document, ("ledger", "sign_with"), ledger.sign_with)
         if not ledger.origin:
-            document.refuse(("ledger",), "signs without a name", "set origin, such as kfm.example.org/ledger")
+            document.refuse(("ledger",), "has sign_with but no origin", "set origin, such as kfm.example.org/ledger")
     if attest.sign_with:
         check_reference(document, ("attest", "sign_with"), attest.sign_with)
     if not re.match(r"[a-z][a-z0-9+.-]*:[^\s]{1,500}\Z", attest.builder):
-        document.refuse(("attest", "builder"), "is no URI", "write one like https://kfm.example.org")
+        document.refuse(("attest", "builder"), "is not a URI", "write one like https://kfm.example.org")

@@ -1,4 +1,4 @@
-"""The section `network`, and what counts as a host anywhere in the file."""
+"""The section `network`, and the check of host names for all sections."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from kfm.parsing.documents import Document, Path
 
 
 class NetworkConfig(Record, frozen=True):
-    """What may be reached, and how long and how much it may take."""
+    """Which addresses may be reached, and limits on time and size."""
 
     allow: Annotated[
-        tuple[Text, ...], Meta(description="host or host:port that may be reached although private or on another port")
+        tuple[Text, ...], Meta(description="host or host:port allowed despite a private address or another port")
     ] = ()
-    timeout_s: Annotated[Seconds, Meta(description="between two bytes")] = 30
-    total_s: Annotated[Seconds, Meta(description="for one whole source")] = 3600
-    max_bytes: Annotated[int, Meta(ge=1, le=1 << 50, description="of one source, decompressed")] = 1 << 40
+    timeout_s: Annotated[Seconds, Meta(description="longest silence of a server")] = 30
+    total_s: Annotated[Seconds, Meta(description="time limit for one whole source")] = 3600
+    max_bytes: Annotated[int, Meta(ge=1, le=1 << 50, description="size limit of one source, decompressed")] = 1 << 40
     revalidate_s: Annotated[
-        Interval, Meta(description="after this long the bytes are fetched whole, whatever the ETag says")
+        Interval, Meta(description="after this long the whole source is fetched, whatever the ETag says")
     ] = 86_400
     retries: Annotated[
         int,
         Meta(
             ge=0,
             le=20,
-            description="how often a source that does not answer is asked again; Python only",
+            description="how often an unavailable source is tried again; Python only",
         ),
     ] = 0
 

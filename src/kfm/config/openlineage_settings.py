@@ -1,4 +1,4 @@
-"""The section `openlineage`: who is told of runs in that grammar."""
+"""The section `openlineage`: where OpenLineage events go."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kfm.parsing.documents import Document
 
 
 class OpenLineageConfig(Record, frozen=True):
-    """Where the events of OpenLineage go: into a file, to a server, or both."""
+    """Where OpenLineage events go: into a file, to a server, or both."""
 
-    file: Annotated[str, Meta(max_length=4096, description="path of a file that grows by a line an event")] = ""
+    file: Annotated[str, Meta(max_length=4096, description="path of a file that gets one line per event")] = ""
     url: Annotated[
         str,
-        Meta(max_length=4096, description="https://HOST of a server, or env:NAME where that is, as OPENLINEAGE_URL is"),
+        Meta(max_length=4096, description="https://HOST of a server, or env:NAME that holds it"),
     ] = ""
-    endpoint: Annotated[Text, Meta(description="below the server's address")] = "api/v1/lineage"
-    api_key: Annotated[str, Meta(max_length=4096, description="env:NAME or file:PATH; empty: it asks for none")] = ""
+    endpoint: Annotated[Text, Meta(description="path below the server's address")] = "api/v1/lineage"
+    api_key: Annotated[str, Meta(max_length=4096, description="env:NAME or file:PATH; empty: no key")] = ""
     timeout_s: Annotated[Seconds, Meta(description="how long the server may be silent")] = 30
 
 
@@ -35,7 +35,7 @@ def check_openlineage(document: Document, said: OpenLineageConfig, allow: tuple[
     if said.api_key and not re.match(r"[a-z][a-z0-9+.-]*:.", said.api_key):
         document.refuse(("openlineage", "api_key"), "is not a reference", "write env:NAME or file:PATH")
     if not re.match(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*\Z", said.endpoint):
-        document.refuse(("openlineage", "endpoint"), "is no path", "write api/v1/lineage")
+        document.refuse(("openlineage", "endpoint"), "is not a path", "write api/v1/lineage")
     if said.url and not said.url.startswith("env:"):
         wrong, hint = address_fault(said.url, allow)
         if wrong:
@@ -43,7 +43,9 @@ def check_openlineage(document: Document, said: OpenLineageConfig, allow: tuple[
 
 
 def address_fault(url: str, allow: tuple[str, ...]) -> tuple[str, str]:
-    """What is wrong with the address of a server that gets a key and events, and what to do; empty: nothing is."""
+    """Return what is wrong with the address of a server that gets a key and events, and the cure; ("", "") if nothing
+    is.
+    """
     import re
 
     found = re.match(
@@ -55,5 +57,5 @@ def address_fault(url: str, allow: tuple[str, ...]) -> tuple[str, str]:
     host = place if place.endswith("]") else place.rpartition(":")[0] or place
     local = host in ("localhost", "127.0.0.1", "[::1]")
     if found[1] == "http" and not local and not {host, place} & {each.lower() for each in allow}:
-        return "is not encrypted", "use https, or name the host in network.allow if the way to it is your own"
+        return "is not encrypted", "use https, or name the host in network.allow if the network is yours"
     return "", ""

@@ -1,4 +1,4 @@
-"""Partitions by their kinds: from what a person writes to the name that goes into refs and run keys. Pure."""
+"""Kinds of partitions: from the text a person writes to the name in refs and run keys. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kfm.errors import BadInput
 from kfm.model.names import check_partition
 from kfm.parsing.characters import printable
 
-MOST = 500_000  # partitions of one backfill
+MOST = 500_000  # most partitions of one backfill
 TIMES = {"hour": "2024-01-01T05", "day": "2024-01-01", "week": "2024-W05", "month": "2024-01", "year": '"2024"'}
 LISTED = ("tile", "cell", "station", "release", "name")
 
@@ -19,21 +19,21 @@ _TILE = re.compile(r"([0-9]{1,2})[/-]([0-9]{1,10})[/-]([0-9]{1,10})\Z", re.ASCII
 
 
 def name_of(kind: str, key: str) -> str:
-    """The name of a listed partition; BadInput if it is none of its kind."""
+    """Return the name of a listed partition. Raise BadInput if it is not of its kind."""
     if kind == "tile":
         return _tile(key)
     if kind == "cell":
         from h3 import is_valid_cell
 
         if not is_valid_cell(key) or key != key.lower():
-            raise BadInput(f"{printable(key)} is no cell of H3", hint="a cell looks like 8526e2b7fffffff")
+            raise BadInput(f"{printable(key)} is not an H3 cell", hint="a cell looks like 8526e2b7fffffff")
     return check_partition(key)
 
 
 def _tile(key: str) -> str:
     found = _TILE.match(key)
     if found is None:
-        raise BadInput(f"{printable(key)} is no tile", hint="write zoom/column/row, such as 7/29/48")
+        raise BadInput(f"{printable(key)} is not a tile", hint="write zoom/column/row, such as 7/29/48")
     zoom, column, row = map(int, found.groups())
     if zoom > 30 or column >= 1 << zoom or row >= 1 << zoom:
         raise BadInput(
@@ -43,18 +43,18 @@ def _tile(key: str) -> str:
 
 
 def times(kind: str, first: str, last: str) -> Iterator[str]:
-    """Every name from the first to the last, both of them too."""
+    """Yield every name from the first to the last, inclusive."""
     read, name, after = _STEPS[kind]
     at, end = (_read(kind, text, read, name) for text in (first, last))
     if end < at:
         raise BadInput(f"{last} is before {first}", hint="correct one of the two")
-    if (end - at) // {"hour": _HOUR, "day": _DAY}.get(kind, 7 * _DAY) >= MOST:  # of weeks there are fewer in all
-        raise BadInput(f"there are more than {MOST:,} partitions", hint="make several backfills of it")
+    if (end - at) // {"hour": _HOUR, "day": _DAY}.get(kind, 7 * _DAY) >= MOST:  # weeks are fewer
+        raise BadInput(f"there are more than {MOST:,} partitions", hint="split it into several backfills")
     while at <= end:
         yield name(at)
         try:
             at = after(at)
-        except (OverflowError, ValueError):  # the last year of all
+        except (OverflowError, ValueError):  # after the last year that exists
             return
 
 
@@ -65,7 +65,7 @@ def _read(kind: str, text: str, read: Callable[[str], datetime], name: Callable[
             return at
     except ValueError:
         pass
-    raise BadInput(f"{printable(text)} is no {kind}", hint=f"write it like {TIMES[kind]}")
+    raise BadInput(f"{printable(text)} is not a valid {kind}", hint=f"write it like {TIMES[kind]}")
 
 
 def _week(text: str) -> datetime:

@@ -1,4 +1,4 @@
-"""The section `policy`: who decides, and what an installation adds to the shipped policies."""
+"""The section `policy`: the policy engine, and policies that an installation adds to the shipped ones."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kfm.parsing.documents import Document
 
 
 class PolicyConfig(Record, frozen=True):
-    """Who answers whether something may be done."""
+    """Which engine decides, and your own policies."""
 
     url: Annotated[
         str, Meta(max_length=4096, description="an OPA server, http://HOST:PORT; empty: the engine in this process")
     ] = ""
-    timeout_s: Annotated[Seconds, Meta(description="for one whole answer of the server; later is a no")] = 2
+    timeout_s: Annotated[Seconds, Meta(description="time limit for an answer of the server; a late answer is a no")] = 2
     folder: Annotated[
         str,
-        Meta(max_length=4096, description="policies of this installation, in package main, beside the shipped ones"),
+        Meta(max_length=4096, description="policies of this installation, in package main, added to the shipped ones"),
     ] = ""
 
 
@@ -35,6 +35,6 @@ def check_policy(document: Document, policy: PolicyConfig) -> None:
         except ValueError:
             port_ok = False
         if not port_ok or parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-            document.refuse(("policy", "url"), "is no address of a server", "write http://HOST:PORT")
+            document.refuse(("policy", "url"), "is not the address of a server", "write http://HOST:PORT")
     if not is_printable(policy.folder):
         document.refuse(("policy", "folder"), "holds a control character", "use a plain path")

@@ -1,4 +1,4 @@
-"""The section `pools`: how many runs may be at work at once on what there is little of."""
+"""The section `pools`: how many runs may share a scarce resource at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_pools(document: Document, pools: Mapping[str, int]) -> None:
 
 
 def check_pool(document: Document, path: Path, said: str, pools: Mapping[str, int]) -> None:
-    """What somebody waits for is there."""
+    """Raise BadInput if a named pool does not exist."""
     if said and said not in pools:
         close = record_shape.nearest(said, sorted(pools))
         hint = f"did you mean {close}?" if close else f"add it in kfm.yml, such as pools: {{{printable(said)}: 1}}"

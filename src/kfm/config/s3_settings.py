@@ -1,4 +1,4 @@
-"""The section `s3`: buckets that are not simply public ones of Amazon."""
+"""The section `s3`: buckets other than public ones at Amazon."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from kfm.model.records import Record
 from kfm.model.secret_refs import check_reference
 from kfm.parsing.documents import Document, Path
 
-_BUCKET = r"[a-z0-9][a-z0-9._-]{1,98}[a-z0-9]"  # as Amazon has it, and as others that are older do
+_BUCKET = r"[a-z0-9][a-z0-9._-]{1,98}[a-z0-9]"  # Amazon's rule, and that of older buckets elsewhere
 
 
 class BucketConfig(Record, frozen=True):
-    """Where a bucket lies, and with whose keys it is read. Without keys it is asked as anybody may."""
+    """The address of a bucket and the keys to read it. Without keys the requests are anonymous."""
 
     endpoint: Annotated[
-        str, Meta(max_length=1000, description="https://HOST[:PORT] of another store than Amazon's, such as lakeFS")
+        str, Meta(max_length=1000, description="https://HOST[:PORT] of a store other than Amazon's, such as lakeFS")
     ] = ""
-    region: Annotated[str, Meta(max_length=100, description="as in the signature; Amazon's has it in the address")] = (
+    region: Annotated[str, Meta(max_length=100, description="region for the signature, and in Amazon's addresses")] = (
         "us-east-1"
     )
-    access_key: Annotated[str, Meta(max_length=1000, description="env:NAME or file:PATH; empty: as anybody may")] = ""
+    access_key: Annotated[str, Meta(max_length=1000, description="env:NAME or file:PATH; empty: anonymous")] = ""
     secret_key: Annotated[str, Meta(max_length=1000, description="env:NAME or file:PATH")] = ""
-    session_token: Annotated[str, Meta(max_length=1000, description="env:NAME or file:PATH, of keys that expire")] = ""
+    session_token: Annotated[str, Meta(max_length=1000, description="env:NAME or file:PATH, for temporary keys")] = ""
 
 
 def is_object(uri: str) -> bool:
@@ -46,11 +46,11 @@ def check_buckets(document: Document, buckets: dict[str, BucketConfig]) -> None:
                 (*path, "endpoint"), "is not the https address of a store", "write https://HOST or https://HOST:PORT"
             )
         if not re.fullmatch(r"[A-Za-z0-9-]+", bucket.region):
-            document.refuse((*path, "region"), "is not a region", "write us-east-1, or what the store calls its own")
+            document.refuse((*path, "region"), "is not a region", "write us-east-1, or the name your store uses")
         if bool(bucket.access_key) != bool(bucket.secret_key):
-            document.refuse(path, "has one of access_key and secret_key", "give both, or none for a public bucket")
+            document.refuse(path, "has only one of access_key and secret_key", "give both, or none for a public bucket")
         if bucket.session_token and not bucket.access_key:
-            document.refuse((*path, "session_token"), "has no meaning without keys", "take it out")
+            document.refuse((*path, "session_token"), "has no meaning without keys", "remove it")
         for key in ("access_key", "secret_key", "session_token"):
             if reference := getattr(bucket, key):
                 check_reference(document, (*path, key), reference)

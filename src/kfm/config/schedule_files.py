@@ -1,6 +1,6 @@
-"""Reading the schedules of an installation: those beside datasets, and the files of schedules.
+"""Read the schedules of an installation: those of datasets in kfm.yml, and the schedule files.
 
-Whether `cron` and `timezone` mean anything is not asked here: a run by hand needs no clock, and Node has none.
+The values of `cron` and `timezone` are not checked here: a run by hand needs no schedule, and Node has none.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class DeclaredSchedule(ScheduleConfig, frozen=True):
 
 
 class ScheduleFile(Record, frozen=True):
-    """A file below the folder of schedules."""
+    """A file in the folder of schedules."""
 
     schedules: Annotated[
         dict[str, DeclaredSchedule],
@@ -45,11 +45,11 @@ class ScheduleFile(Record, frozen=True):
     version: Annotated[Literal[1], Meta(description="the version of this format")] = 1
 
 
-msgspec.json.Decoder(ScheduleFile)  # learned here, once: see config_file.py
+msgspec.json.Decoder(ScheduleFile)  # prepared here, once: see config_file.py
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON Schema 2020-12 of a file of schedules, for editors."""
+    """Return the JSON Schema 2020-12 of a schedule file, for editors."""
     schema = msgspec.json.schema(ScheduleFile)
     for definition in schema["$defs"].values():
         definition["description"] = " ".join(definition.get("description", "").split())
@@ -57,7 +57,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def check_schedule(document: Document, path: Path, said: ScheduleConfig) -> None:
-    """What the types alone cannot say."""
+    """Raise BadInput for mistakes that types cannot express."""
     if (said.cadence is not None) + bool(said.cron) + bool(said.after) + (said.on is not None) != 1:
         hint = "write cadence: daily, or cron: '0 6 * * *', or after: [another-dataset], or on: event"
         document.refuse(path, "needs one of cadence, cron, after and on", hint)
@@ -65,11 +65,11 @@ def check_schedule(document: Document, path: Path, said: ScheduleConfig) -> None
         hint = "write on: anomaly with when: {held_share: 0.05}"
         document.refuse((*path, "when") if said.when else path, "has thresholds without on: anomaly, or none", hint)
     if said.of and said.on != "anomaly":
-        document.refuse((*path, "of"), "has no meaning without on: anomaly", "take it out, or write after")
+        document.refuse((*path, "of"), "has no meaning without on: anomaly", "remove it, or write after")
     if said.cadence is not None and not _is_time(said.at):
         document.refuse((*path, "at"), "is not a time of the day", "write it like 06:30")
     if said.catch_up == "all" and said.overlap in ("skip", "cancel-older"):
-        document.refuse((*path, "overlap"), "would leave out what catch_up: all asks for", "write overlap: queue")
+        document.refuse((*path, "overlap"), "would skip instants that catch_up: all requires", "write overlap: queue")
     instants = {}
     for name in ("start", "end"):
         if text := getattr(said, name):
@@ -87,7 +87,7 @@ def check_schedule(document: Document, path: Path, said: ScheduleConfig) -> None
 
 
 def thresholds(said: ScheduleConfig) -> dict[str, float]:
-    """Those that are declared, by their names."""
+    """Return the declared thresholds by name."""
     return {} if said.when is None else {k: v for k, v in msgspec.structs.asdict(said.when).items() if v is not None}
 
 
@@ -131,8 +131,8 @@ def _cron(said: ScheduleConfig) -> str:
     return f"{minute} {hour} {days}"
 
 
-def declared(resolved: Resolved) -> list[Schedule]:
-    """Every schedule of an installation, by id: those of datasets, and those of the files."""
+def declared_schedules(resolved: Resolved) -> list[Schedule]:
+    """Return every schedule of an installation, sorted by id: those of datasets, and those of the files."""
     found: dict[str, Schedule] = {}
     for name, dataset in resolved.config.datasets.items():
         if dataset.schedule is not None:
@@ -238,7 +238,7 @@ def _check_declared(
 
 
 def stamp(resolved: Resolved) -> list[tuple[str, int, int, int]]:
-    """What the files of schedules look like from outside: another one when one was written, added or taken away."""
+    """Return names, times and sizes of the schedule files. The value changes if a file is written, added or removed."""
     folder = resolved.at(resolved.config.schedules)
     found = []
     for name in _names(folder):
@@ -258,8 +258,8 @@ def _names(folder: str) -> list[str]:
         return []
     except OSError as error:
         raise BadInput(
-            f"the folder of schedules cannot be read: {(error.strerror or '').lower()}",
-            hint="look at `schedules` in kfm.yml",
+            f"the schedules folder cannot be read: {(error.strerror or '').lower()}",
+            hint="check `schedules` in kfm.yml",
         ) from None
 
 
@@ -284,5 +284,5 @@ def _body(path: str, where: str) -> bytes:
             return file.read(documents.MAX_BYTES + 1)
     except OSError as error:
         raise BadInput(
-            f"{where} cannot be read: {(error.strerror or '').lower()}", hint="look at the file and its permissions"
+            f"{where} cannot be read: {(error.strerror or '').lower()}", hint="check the file and its permissions"
         ) from None

@@ -1,4 +1,4 @@
-"""What the sections share: kinds of values, and single settings by their paths."""
+"""Value types that the sections share, and functions over single settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ID_PATTERN = "^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$"
 
 
 def leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    """Every single setting with its path; lists of plain values are one setting."""
+    """Yield every setting with its path. A list of plain values is one setting."""
     if isinstance(value, dict) and value:
         for key, item in value.items():
             yield from leaves(item, (*path, key))

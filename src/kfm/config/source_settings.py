@@ -21,7 +21,7 @@ from kfm.parsing.characters import is_printable
 from kfm.parsing.documents import Document, Path
 
 Zone = Literal["processed", "published"]
-# What is fetched has these, and what is a dataset has those; of each the value that says nothing.
+# Settings of fetched sources, and settings of sources that are datasets.
 _FETCHED = (
     "expect_hash", "hosts", "headers", "query", "revalidate_s", "media_type", "mask", "poll_s",
     "unpack", "member",
@@ -31,60 +31,56 @@ _READ = ("key", "version", "zone")
 
 
 class SourceConfig(Record, frozen=True):
-    """One thing to read, and what it must look like."""
+    """One source, and its data contract."""
 
     uri: Annotated[
         str,
         Meta(max_length=4096, description="http(s) URL, s3://BUCKET/KEY, or a path below the folder of this file"),
     ] = ""
     dataset: Annotated[
-        str, Meta(max_length=4096, description="instead of a uri: a dataset of this file, whose version is pinned")
+        str, Meta(max_length=4096, description="instead of a uri: a dataset of this file; its version is pinned")
     ] = ""
-    zone: Annotated[Zone, Meta(description="of a dataset: whether what is processed or published is read")] = (
-        "processed"
-    )
+    zone: Annotated[Zone, Meta(description="of a dataset: read its processed or its published version")] = "processed"
     key: Annotated[
-        tuple[Text, ...], Meta(description="of a dataset: the key that is read, such as [tops]; empty: its only one")
+        tuple[Text, ...], Meta(description="of a dataset: the key to read, such as [tops]; empty: its only one")
     ] = ()
-    version: Annotated[str, Meta(description="of a dataset: sha256:<hex> of a version, and no newer one is read")] = ""
+    version: Annotated[str, Meta(description="of a dataset: sha256:<hex> of the version to read")] = ""
     format: Annotated[Format | None, Meta(description="how the bytes are read; the same as contract.format")] = None
-    contract: Annotated[DataContract, Meta(description="what it must look like")] = DataContract()
-    expect: Annotated[Expected | None, Meta(description="parquet, shapes, grids: what else it must say of itself")] = (
-        None
-    )
-    complete: Annotated[bool, Meta(description="this source is everything, so what it lacks may be deleted")] = False
+    contract: Annotated[DataContract, Meta(description="the data contract")] = DataContract()
+    expect: Annotated[Expected | None, Meta(description="parquet, shapes, grids: further requirements")] = None
+    complete: Annotated[bool, Meta(description="the source is complete, so keys that it lacks may be deleted")] = False
     expect_hash: Annotated[str, Meta(description="sha256:<hex> the bytes must have")] = ""
     hosts: Annotated[tuple[Text, ...], Meta(description="other hosts a redirect may lead to")] = ()
     headers: Annotated[
-        dict[str, Text], Meta(description="sent to its origin alone; each value is env:NAME or file:PATH")
+        dict[str, Text], Meta(description="sent only to its origin; each value is env:NAME or file:PATH")
     ] = {}
     query: Annotated[
         dict[str, Text], Meta(description="parameters added to the URL; each value is env:NAME or file:PATH")
     ] = {}
-    revalidate_s: Annotated[Interval | None, Meta(description="as network.revalidate_s, for this source alone")] = None
+    revalidate_s: Annotated[Interval | None, Meta(description="like network.revalidate_s, for this source")] = None
     media_type: Annotated[str, Meta(description="instead of the one the server names")] = ""
     unpack: Annotated[
-        Literal["gzip"] | msgspec.UnsetType, Meta(description="the file is gzipped: what is in it is read; Python only")
+        Literal["gzip"] | msgspec.UnsetType, Meta(description="the file is gzipped: read its content; Python only")
     ] = msgspec.UNSET
     member: Annotated[
         Annotated[str, Meta(min_length=1, max_length=1000)] | msgspec.UnsetType,
-        Meta(description="the file is a zip or tar archive: this file in it is read, e.g. data/wells.csv; Python only"),
+        Meta(description="the file is a zip or tar archive: read this member, e.g. data/wells.csv; Python only"),
     ] = msgspec.UNSET
     mask: Annotated[
-        str, Meta(max_length=4096, description="path of the masking policy: what the public may see of it")
+        str, Meta(max_length=4096, description="path of the masking policy, which says what is made public")
     ] = ""
-    poll_s: Annotated[Interval | None, Meta(description="as watch.poll_s, for this source alone; 0: never")] = None
+    poll_s: Annotated[Interval | None, Meta(description="like watch.poll_s, for this source; 0: never")] = None
 
     @property
     def known_as(self) -> str:
-        """What records call it: with references where secrets go."""
+        """The URI of the source in records, with references in place of secrets."""
         if self.dataset:
             return f"{REF}{self.zone}/{names.dataset_id(self.dataset)}"
         return self.packed_as + self._inside
 
     @property
     def packed_as(self) -> str:
-        """The same of the archive, where one member of it is read."""
+        """The URI of the archive in records, if a member of it is read."""
         return referring(self.uri, self.headers, self.query)
 
     @property
@@ -98,7 +94,7 @@ class SourceConfig(Record, frozen=True):
         return bool(self.member or self.unpack)
 
     def data_contract(self) -> DataContract:
-        """The contract with the format of the source in it, and what else it must say of itself."""
+        """Return the contract with the format of the source and its further requirements."""
         said = self.contract if self.format is None else msgspec.structs.replace(self.contract, format=self.format)
         return said if self.expect is None else format_rules.expecting(said, self.expect)
 
@@ -115,14 +111,16 @@ def check_source(document: Document, path: Path, source: SourceConfig) -> None:
         document.refuse((*path, "uri"), "holds a space or control character at an edge", "use a plain URL or path")
     scheme = uri.partition("://")[0] if "://" in uri else "file"
     if scheme not in ("http", "https", "file", "s3"):
-        document.refuse((*path, "uri"), "is of a kind this version does not read", "use http, https, s3 or a file path")
+        document.refuse(
+            (*path, "uri"), "has a scheme that this version cannot read", "use http, https, s3 or a file path"
+        )
     if scheme == "s3" and not is_object(uri):
-        document.refuse((*path, "uri"), "is not the address of an object", "write s3://BUCKET/KEY, without ? and #")
+        document.refuse((*path, "uri"), "does not name an S3 object", "write s3://BUCKET/KEY, without ? and #")
     if "://" in uri and "@" in uri.partition("://")[2].partition("/")[0]:
         document.refuse(
             (*path, "uri"),
             "holds a user name or password",
-            "give them by reference under `headers:`",
+            "give them as references under `headers:`",
         )
     check_secrets(document, path, uri, source.headers, source.query)
     if source.is_packed:
@@ -148,25 +146,23 @@ def check_source(document: Document, path: Path, source: SourceConfig) -> None:
 def check_folder(document: Document, path: Path, folder: str) -> None:
     plain = folder.startswith("/") and not folder.startswith("//") and posixpath.normpath(folder) == folder
     if not plain or folder == "/" or not is_printable(folder):
-        document.refuse(path, "is not the absolute path of a folder", "write it whole and plain, e.g. /mnt/archive")
+        document.refuse(path, "is not the absolute path of a folder", "write a plain path, e.g. /mnt/archive")
 
 
 def _check_kind(document: Document, path: Path, source: SourceConfig) -> None:
-    """What is said of something that is fetched has no meaning for a dataset that is read, and the other way round."""
+    """Raise BadInput for a setting of fetched sources on a dataset, or the other way round."""
     kind, others = ("a dataset", _FETCHED) if source.dataset else ("a uri", _READ)
     nothing = SourceConfig()
     for name in others:
         if getattr(source, name) != getattr(nothing, name):
-            document.refuse((*path, name), f"has no meaning beside {kind}", "take it out")
+            document.refuse((*path, name), f"has no meaning next to {kind}", "remove it")
     if source.version and not names.is_digest(source.version):
         document.refuse((*path, "version"), "is not a digest", "write sha256: and 64 hex digits")
 
 
 def _check_packed(document: Document, path: Path, source: SourceConfig) -> None:
     if source.member and source.unpack:
-        document.refuse(
-            (*path, "unpack"), "has no meaning beside a member", "take it out: a gzipped tar is known as one"
-        )
+        document.refuse((*path, "unpack"), "has no meaning next to a member", "remove it: a gzipped tar is recognized")
     member = source.member or ""
     if (
         not is_printable(member)
@@ -197,7 +193,7 @@ def _check_contract(document: Document, path: Path, contract: DataContract) -> N
             document.refuse((*here, "name"), "is empty or given twice", "name each column once")
         seen.add(column.name)
         if column.pattern:
-            from kfm.parsing.patterns import pattern_flaw  # not free to load, and few contracts have one
+            from kfm.parsing.patterns import pattern_flaw  # slow to load, and few contracts have a pattern
 
             if flaw := pattern_flaw(column.pattern):
                 document.refuse((*here, "pattern"), flaw, "correct it; test it on one value")

@@ -1,4 +1,4 @@
-"""Datasets that read other datasets: which, in what order, and what they inherit."""
+"""Datasets that read other datasets: which, in which order, and which sensitivity they inherit."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ Datasets = Mapping[str, DatasetConfig]
 
 
 def read_by(dataset: DatasetConfig) -> Iterator[tuple[str, str, SourceConfig]]:
-    """The sources of it that are datasets: their names, and whose version is read."""
+    """Yield the sources that are datasets: source name, dataset, settings."""
     for name, source in dataset.sources.items():
         if source.dataset:
             yield name, names.dataset_id(source.dataset), source
 
 
 def upstreams(datasets: Datasets) -> dict[str, set[str]]:
-    """Of each dataset that reads others, those."""
+    """Return the datasets that each dataset reads; datasets that read none are left out."""
     found = {name: {other for _, other, _ in read_by(dataset)} for name, dataset in datasets.items()}
     return {name: others for name, others in found.items() if others}
 
 
 def above(upstream: Mapping[str, set[str]], name: str) -> list[str]:
-    """All that it is made of, however far up; itself only if it is made of itself."""
+    """Return all upstream datasets, direct and indirect; the dataset itself only if there is a cycle."""
     found: dict[str, None] = {}
     waiting = sorted(upstream.get(name, ()))
     while waiting:
@@ -42,7 +42,7 @@ def above(upstream: Mapping[str, set[str]], name: str) -> list[str]:
 
 
 def in_order(datasets: Datasets) -> list[str]:
-    """All of them by name, except that what others read comes before them."""
+    """Return all datasets by name, but upstream datasets before those that read them."""
     upstream = upstreams(datasets)
     found: dict[str, None] = {}
     for name in sorted(datasets):
@@ -57,20 +57,20 @@ def in_order(datasets: Datasets) -> list[str]:
 
 
 def check_reads(document: Document, datasets: Datasets) -> None:
-    """What is read is a dataset of this file, and nothing is made of itself, however far around."""
+    """Raise BadInput if a source names an unknown dataset, or if there is a cycle."""
     upstream: dict[str, set[str]] = {}
     for name, dataset in datasets.items():
         for source, other, _ in _named(document, name, dataset):
             if other not in datasets:
                 close = record_shape.nearest(other, sorted(datasets))
                 hint = f"did you mean {close}?" if close else "name one of this file"
-                document.refuse(_path(name, source), "names no dataset of this file", hint)
+                document.refuse(_path(name, source), "is not a dataset of this file", hint)
             upstream.setdefault(name, set()).add(other)
     circle = circle_in(upstream)
     if circle:
         source = next(source for source, other, _ in read_by(datasets[circle[0]]) if other == circle[1])
-        hint = "take one of them out of its `sources`"
-        document.refuse(_path(circle[0], source), f"closes a circle: {' reads '.join(circle)}", hint)
+        hint = "remove one of them from `sources`"
+        document.refuse(_path(circle[0], source), f"closes a cycle: {' reads '.join(circle)}", hint)
 
 
 def _named(document: Document, name: str, dataset: DatasetConfig) -> Iterator[tuple[str, str, SourceConfig]]:
@@ -87,7 +87,9 @@ def _path(name: str, source: str) -> Path:
 
 
 def circle_in(dependencies: Mapping[str, set[str]]) -> list[str]:
-    """Datasets of which each comes after the next, and the last is the first; empty: there are none."""
+    """Return a cycle of datasets, each of which reads the next, with the first repeated at the end; [] if there is
+    none.
+    """
     done: set[str] = set()
     for start in sorted(dependencies):
         path: list[str] = []
@@ -107,13 +109,15 @@ def circle_in(dependencies: Mapping[str, set[str]]) -> list[str]:
 
 
 def most_closed(said: list[Level | None]) -> Level | None:
-    """What holds for something made of all these; None: nobody says that it may be public."""
+    """Return the level of data built from all of these; None if one of them is undeclared and the rest may be
+    published.
+    """
     level = LEVELS[max((LEVELS.index(one) for one in said if one is not None), default=0)]
     return None if None in said and level in PUBLISHABLE else level
 
 
 def metadata_of(datasets: Datasets, name: str) -> dict[str, Any]:
-    """What is declared of a dataset. It is no more open than anything it is made of."""
+    """Return the declared metadata of a dataset. Its sensitivity is at least that of every upstream dataset."""
     declared = datasets.get(name)
     if declared is None:
         return {}
@@ -128,15 +132,13 @@ def metadata_of(datasets: Datasets, name: str) -> dict[str, Any]:
 
 
 def check_promotions(document: Document, datasets: Datasets) -> None:
-    """Only what is plainly public is published without anybody who looks at it."""
+    """Raise BadInput for `promote: auto` on a dataset that is not plainly public."""
     for name, dataset in datasets.items():
         if dataset.promote != "auto":
             continue
         masked = any(source.mask for source in dataset.sources.values())
         if masked or metadata_of(datasets, name).get("sensitivity") != "public":
-            why = (
-                "a source of it is masked" if masked else "it does not say sensitivity: public, or reads what does not"
-            )
+            why = "one of its sources is masked" if masked else "it or a dataset it reads lacks sensitivity: public"
             document.refuse(
                 ("datasets", name, "promote"),
                 f"is auto, and the dataset is not plainly public: {why}",

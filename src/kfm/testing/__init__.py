@@ -1,8 +1,8 @@
-"""For authors of updaters: a pytest fixture that takes an updater through everything a run may meet.
+"""For authors of updaters: a pytest fixture that tries an updater in every situation a run may meet.
 
-The plugin is found by pytest by itself. `kfm_updater("wells").check()` in a test tries the dataset `wells` of the
-installation around the test; `kfm_updater(Wells, sources={"wells": "a,b\\n1,2\\n"}).check()` a class by itself.
-Nothing here loads before a test asks for the fixture.
+pytest finds the plugin by itself. In a test, `kfm_updater("wells").check()` tries the dataset `wells` of the
+installation around the test; `kfm_updater(Wells, sources={"wells": "a,b\\n1,2\\n"}).check()` tries a class alone.
+Nothing here is loaded before a test requests the fixture.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sees what an author's code changes beside its outputs, by the audit events of the interpreter."""
+"""Notice what an author's code changes besides its outputs, by the audit events of the interpreter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIBRARY = sysconfig.get_path("stdlib") + os.sep
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _PACKAGES = {"site-packages", "dist-packages"}
 _UNNAMED = getattr(os, "O_TMPFILE", 0)
-# event → what is said of it, which of its arguments is the path, and which the folder that the path starts at
+# event → description, index of the path argument, index of the argument with the folder of the path
 _EVENTS: dict[str, tuple[str, int | None, int | None]] = {
     "open": ("wrote the file", 0, None),
     "os.mkdir": ("made the folder", 0, 2),
@@ -35,15 +35,18 @@ _EVENTS: dict[str, tuple[str, int | None, int | None]] = {
     "socket.connect": ("reached into the network", None, None),
     "socket.sendto": ("reached into the network", None, None),
 }
-_found: list[str] | None = None  # where it goes, while somebody watches
+_found: list[str] | None = None  # receives the effects while a `watched` block is open
 _scratch = ""
 _installed = False
 
 
 @contextmanager
 def watched(scratch: str) -> Iterator[list[str]]:
-    """Gives a list that fills with what the author's code changed. Files of `tempfile` go into `scratch`, and are
-    nobody's business. A hook cannot be taken away again; while nobody watches it does nothing."""
+    """Yield a list that fills with the effects of the author's code.
+
+    Files of `tempfile` go into `scratch` and do not count. An audit hook cannot be removed; outside of this block it
+    does nothing.
+    """
     global _found, _scratch, _installed
     if not _installed:
         sys.addaudithook(_audit)
@@ -79,13 +82,13 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 
 def _path(value: object, folder: object) -> str:
     if not isinstance(value, (str, bytes, os.PathLike)):
-        return ""  # a number: it is open already
+        return ""  # a descriptor of an open file
     path = os.fsdecode(value)
     if not isinstance(folder, int) or folder < 0 or os.path.isabs(path):
         return path
     try:
         return os.path.join(os.readlink(f"/proc/self/fd/{folder}"), path)
-    except OSError:  # a system that does not tell
+    except OSError:  # a system without /proc
         return ""
 
 
@@ -94,14 +97,16 @@ def _within(path: str) -> bool:
 
 
 def _of_an_author(frame: FrameType | None) -> str:
-    """File and line of the author's code that did it; empty if KFM did, or something that no run called."""
+    """Return file and line of the author's code that caused the event; "" if KFM caused it, or code that no
+    run called.
+    """
     place = ""
     while frame is not None:
         path = frame.f_code.co_filename
-        if path.startswith("<frozen importlib"):  # the first import of a module may leave its bytecode
+        if path.startswith("<frozen importlib"):  # the first import of a module may write its bytecode
             return ""
         if path.startswith(_OURS):
-            return place  # ours alone below it: empty
+            return place  # only KFM's code below: empty
         of_the_language = path.startswith(("<frozen ", _LIBRARY)) and not _PACKAGES & set(path.split(os.sep))
         if not place and not of_the_language:
             place = f"{os.path.basename(path)}:{frame.f_lineno}"

@@ -1,7 +1,7 @@
-"""Kills a run at each of its boundaries, in a child process, and lets another one resume it.
+"""Kill a run at each of its boundaries, in a child process, and let another process resume it.
 
-A boundary is a place between two things that last: before and after each commit, each thing told to the outside and
-each step. What the session opened is wrapped to count them; the product has no hook for it.
+A boundary is a point before or after each commit, each delivery to the outside and each step. The ports of the session
+are wrapped to count them; the product has no hook for it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kfm.app.core.session import Mode, Session, load, open_tables, session_on
 from kfm.config import DatasetConfig, Resolved
 from kfm.model.updater import Updater
 
-_TELLING = ("write_file", "update_metadata", "emit_event", "remove_file")
+_DELIVERIES = ("write_file", "update_metadata", "emit_event", "remove_file")
 
 
 class Boundaries:
-    """Counts; at number `at` the process is gone. Number 0 never comes."""
+    """Counts boundaries; at number `at` the process kills itself. 0 never kills."""
 
     def __init__(self, at: int = 0) -> None:
         self.names: list[str] = []
@@ -35,7 +35,7 @@ class Boundaries:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def around(self, owner: object, method: str, name: str) -> None:
-        """Before and after a method of this one object."""
+        """Count a boundary before and after a method of this one object."""
         real = getattr(owner, method)
 
         def counted(*args: Any, **kwargs: Any) -> Any:
@@ -66,20 +66,20 @@ def trial_session(
     session = session_on(resolved, mode, tables)
     session.load = load_trial
     if boundaries is not None:
-        for method in _TELLING:
+        for method in _DELIVERIES:
             boundaries.around(session.publisher, method, "telling the outside")
     return session
 
 
-class Died(Exception):
-    """The child was killed, as it should be."""
+class ChildKilled(Exception):
+    """The child was killed, as intended."""
 
 
 def in_child(work: Callable[[], Any]) -> Any:
-    """What a forked child answers; Died if it was killed. What it raised comes back as an AssertionError."""
+    """Return what a forked child returns; raise Died if it was killed, and AssertionError with what it raised."""
     read, write = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside threads: the child starts its own
+        warnings.simplefilter("ignore", DeprecationWarning)  # the child uses no thread of the parent
         pid = os.fork()
     if not pid:
         code = 70
@@ -100,7 +100,7 @@ def in_child(work: Callable[[], Any]) -> Any:
         body = pipe.read()
     _, status = os.waitpid(pid, 0)
     if os.WIFSIGNALED(status):
-        raise Died
+        raise ChildKilled
     said = msgspec.json.decode(body)
     if "problem" in said:
         raise AssertionError(said["problem"])
@@ -108,7 +108,7 @@ def in_child(work: Callable[[], Any]) -> Any:
 
 
 def spread(total: int, most: int) -> list[int]:
-    """Numbers of boundaries, from the first to the last, evenly if there are more than `most`."""
+    """Return boundary numbers from the first to the last, evenly spread if there are more than `most`."""
     if total <= most:
         return list(range(1, total + 1))
     return sorted({1 + round(n * (total - 1) / (most - 1)) for n in range(most)})

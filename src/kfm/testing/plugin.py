@@ -1,4 +1,4 @@
-"""What pytest loads: one fixture, and nothing of KFM before a test asks for it."""
+"""The pytest plugin: one fixture, which loads KFM only when a test requests it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from kfm.testing.trial import Trial
 def kfm_updater(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., Trial]]:
-    """Makes a trial of an updater in a temporary house: of a dataset of the installation around the test, by its
-    name, or of a class with its sources. `.check()` tries everything; `.outputs()` gives what it makes, by key."""
+    """Return a function that makes a trial of an updater in a temporary installation: of a dataset of the installation
+    around the test, by name, or of a class with its sources. `.check()` tries everything; `.outputs()` returns the
+    outputs by key.
+    """
 
     made: list[Trial] = []
 

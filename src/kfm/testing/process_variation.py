@@ -1,4 +1,4 @@
-"""Asks a process that differs in all that must not matter (hash seed, time zone, locale) to run the same updater."""
+"""Run the same updater in a process with another hash seed, time zone and locale, none of which may matter."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ import sys
 
 import msgspec
 
-from kfm.testing.temporary_installation import Made, Room
+from kfm.testing.temporary_installation import RunResult, TrialInstallation
 
 OTHERWISE = {"PYTHONHASHSEED": "1", "TZ": "AAA-14", "LC_ALL": "C", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-class Question(msgspec.Struct, frozen=True):
+class VariationRequest(msgspec.Struct, frozen=True):
     root: str
     dataset: str
     window: str
     partition: str
-    module: str  # of a class: where it is found; empty: the configuration says it
+    module: str  # module of a class; empty: the configuration names the updater
     file: str
     name: str
 
 
-class Answer(msgspec.Struct, frozen=True):
-    made: Made | None = None
+class VariationResult(msgspec.Struct, frozen=True):
+    made: RunResult | None = None
     problem: str = ""
 
 
-def ask(room: Room) -> Answer:
+def ask(room: TrialInstallation) -> VariationResult:
     kind = room.kind
     found = ("", "", "") if kind is None else (kind.__module__, file_of(kind), kind.__qualname__)
-    question = Question(room.root, room.dataset, room.window, room.partition, *found)
+    question = VariationRequest(room.root, room.dataset, room.window, room.partition, *found)
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     done = subprocess.run(
         [sys.executable, "-P", "-m", "kfm.testing.variation_child"],
@@ -41,10 +41,10 @@ def ask(room: Room) -> Answer:
         check=False,
     )
     try:
-        return msgspec.json.decode(done.stdout, type=Answer)
+        return msgspec.json.decode(done.stdout, type=VariationResult)
     except msgspec.MsgspecError:
         last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-        return Answer(problem="the process ended without an answer: " + "".join(last))
+        return VariationResult(problem="the process ended without an answer: " + "".join(last))
 
 
 def file_of(kind: type) -> str:

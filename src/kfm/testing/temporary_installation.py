@@ -1,4 +1,4 @@
-"""A temporary installation with one updater: cleared, opened and run as often as a trial needs."""
+"""A temporary installation with one updater, which can be cleared, opened and run repeatedly."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from kfm.model.records import Receipt
 from kfm.model.updater import Updater, check_updater
 from kfm.testing.kills import Boundaries, trial_session
 
-MADE = (".kfm", "public", "catalog")  # by runs; cleared between two tries
+RUN_FOLDERS = (".kfm", "public", "catalog")  # made by runs; removed between two trials
 
 
-class Made(msgspec.Struct, frozen=True):
-    """What a run left."""
+class RunResult(msgspec.Struct, frozen=True):
+    """The result of a run."""
 
     version: str
     plan_hash: str
     outcome: str
     input_hash: str
-    digests: dict[str, str]  # by key, its parts joined by slashes
+    digests: dict[str, str]  # by key, with the parts joined by slashes
 
 
-class Room:
-    """`kind` is the class to try; None: what the configuration names."""
+class TrialInstallation:
+    """A temporary installation. `kind` is the class to try; None: the updater that the configuration names."""
 
     def __init__(self, root: str, dataset: str, kind: type[Updater] | None, window: str, partition: str) -> None:
         self.root = root
@@ -46,7 +46,7 @@ class Room:
         return os.path.join(self.root, "kfm.json")
 
     def clear(self) -> None:
-        for name in MADE:
+        for name in RUN_FOLDERS:
             shutil.rmtree(os.path.join(self.root, name), ignore_errors=True)
 
     def open(self, mode: Mode = "write", boundaries: Boundaries | None = None) -> Session:
@@ -67,7 +67,7 @@ class Room:
         settle_session(session)
         return receipt
 
-    def made(self, session: Session, receipt: Receipt) -> Made:
+    def made(self, session: Session, receipt: Receipt) -> RunResult:
         version = session.state.refs.at(refs.processed(self.dataset))
         found = {"/".join(entry.key): entry.digest for entry in entries(session.objects, version)} if version else {}
-        return Made(version, receipt.plan_hash, receipt.outcome, receipt.input_hash, found)
+        return RunResult(version, receipt.plan_hash, receipt.outcome, receipt.input_hash, found)

@@ -1,4 +1,6 @@
-"""One updater in a temporary house: run dry, run, run again, run elsewhere, killed at every boundary and resumed."""
+"""Try one updater in a temporary installation: dry run, run, run again, run elsewhere, kill at every boundary and
+resume.
+"""
 
 from __future__ import annotations
 
@@ -22,24 +24,24 @@ from kfm.model.records import Receipt
 from kfm.model.updater import Updater
 from kfm.parsing import documents
 from kfm.testing.effects import watched
-from kfm.testing.kills import Boundaries, Died, in_child, spread
+from kfm.testing.kills import Boundaries, ChildKilled, in_child, spread
 from kfm.testing.process_variation import ask, file_of
-from kfm.testing.temporary_installation import MADE, Made, Room
+from kfm.testing.temporary_installation import RUN_FOLDERS, RunResult, TrialInstallation
 from kfm.testing.trial_failures import failure
 
-NOT_COPIED = (*MADE, ".git", ".venv", "venv", "node_modules", "__pycache__", ".pytest_cache", ".mypy_cache")
-LEFT_OUT = ("catalog", "graph", "github", "openlineage", "attest", "ledger", "pools", "runners")  # of a copied file
-MEMORY = "/dev/shm"  # noqa: S108 - a kill does not care for the disk; what is small is tried here, in a tenth of the time
+NOT_COPIED = (*RUN_FOLDERS, ".git", ".venv", "venv", "node_modules", "__pycache__", ".pytest_cache", ".mypy_cache")
+LEFT_OUT = ("catalog", "graph", "github", "openlineage", "attest", "ledger", "pools", "runners")  # removed
+MEMORY = "/dev/shm"  # noqa: S108 - small trials run here in a tenth of the time; kills do not need a disk
 SMALL = 16 << 20
 CONFIGS = ("kfm.yml", "kfm.yaml", "kfm.json")
 
 
 class Trial:
-    """`what` is a dataset of the installation at `house` (or the nearest above `near`), a class of an updater, or how
-    kfm.yml would name one: `updaters/wells.py:Wells`.
+    """`what` is a dataset of the installation at `installation` (or the nearest above `near`), an updater class, or its
+    name as in kfm.yml: `updaters/wells.py:Wells`.
 
-    sources: by name, what they hold (text, bytes), or their settings as in kfm.yml with `text` in place of `uri`.
-    An updater by itself has no others; of a dataset they replace what kfm.yml names, so that a test reaches no network.
+    `sources` are contents (text, bytes) by name, or settings as in kfm.yml with `text` in place of `uri`. An updater
+    class has no other sources; for a dataset they replace those of kfm.yml, so that a test reaches no network.
     """
 
     def __init__(
@@ -48,35 +50,37 @@ class Trial:
         folder: str,
         *,
         sources: Mapping[str, str | bytes | Mapping[str, Any]] | None = None,
-        session: str | os.PathLike[str] = "",
+        installation: str | os.PathLike[str] = "",
         near: str = "",
         window: str = "",
         partition: str = "",
         most: int = 80,
     ) -> None:
-        self.most = most  # boundaries at which a run is killed; more are spread out
-        self.tried: list[str] = []  # the boundaries at which it was
+        self.most = most  # most boundaries at which a run is killed; more are spread out
+        self.tried: list[str] = []  # the boundaries at which it was killed
         self._scratch = os.path.join(folder, "scratch")
-        self._undisturbed: Made | None = None
+        self._undisturbed: RunResult | None = None
         kind = what if isinstance(what, type) else None
         if kind is not None and "<locals>" in kind.__qualname__:
-            raise BadInput(f"{kind.__name__} is made inside of a function", hint="write it at the top of a module")
+            raise BadInput(
+                f"{kind.__name__} is defined inside a function", hint="define it at the top level of a module"
+            )
         if kind is not None and not issubclass(kind, Updater):
-            raise BadInput(f"{kind.__name__} is not an updater", hint="let the class inherit from kfm.Updater")
+            raise BadInput(f"{kind.__name__} is not an updater", hint="derive the class from kfm.Updater")
         spec = what if isinstance(what, str) and ":" in what and not what.startswith("kfm:") else ""
         if kind is not None:
             self.dataset = kind.id or kind.__name__.lower()
             spec = f"{file_of(kind)}:{kind.__name__}"
         else:
             self.dataset = dataset_id(str(what)) if not spec else spec.rpartition(":")[2].lower()
-        start = _nearest(str(session) or near, spec.rpartition(":")[0]) if kind is None else ""
+        start = _nearest(str(installation) or near, spec.rpartition(":")[0]) if kind is None else ""
         self._place = _place(os.path.dirname(start), folder)
-        self._room = Room(os.path.join(self._place, "house"), self.dataset, kind, window, partition)
+        self._room = TrialInstallation(os.path.join(self._place, "house"), self.dataset, kind, window, partition)
         said = self._copied(start) if start else {}
         self._settle_in({} if spec else said, spec, dict(sources or {}))
 
     def close(self) -> None:
-        """Remove what lies in memory; a folder that was handed in is left as it is."""
+        """Remove the copy in memory; a given folder stays as it is."""
         if self._place.startswith(MEMORY):
             shutil.rmtree(self._place, ignore_errors=True)
 
@@ -98,7 +102,7 @@ class Trial:
             datasets[self.dataset] = {**declared, "updater": spec}
         if self.dataset not in datasets:
             known = ", ".join(sorted(datasets)) or "none"
-            raise BadInput(f"no dataset is called {self.dataset}", hint=f"kfm.yml names: {known}")
+            raise BadInput(f"there is no dataset {self.dataset}", hint=f"kfm.yml names: {known}")
         named = datasets[self.dataset].setdefault("sources", {})
         for name, source in sources.items():
             named[name] = {**named.get(name, {}), **self._written(name, source)}
@@ -108,7 +112,7 @@ class Trial:
             publish="file:public",
             artifacts=".kfm/artifacts",
             accept_weak_storage=True,
-            execute={"threads": 1, "window": 1},  # one step after the other: the most places to be killed at
+            execute={"threads": 1, "window": 1},  # one step after the other, for the most boundaries
         )
         for name in LEFT_OUT:
             said.pop(name, None)
@@ -126,15 +130,15 @@ class Trial:
             file.write(body.encode() if isinstance(body, str) else body)
         return {**settings, "uri": path}
 
-    # -- running
+    # -- runs
 
     def run(self) -> Receipt:
-        """A plain run, in this process, in the house as it is. Its receipt may be a failed one."""
+        """Run once in this process, in the installation as it is. The receipt may be one of a failure."""
         with self._room.open() as session:
             return self._room.run(session)
 
     def outputs(self) -> dict[str, bytes]:
-        """What a run makes: bytes by key, of which the parts are joined by slashes."""
+        """Return what a run makes: bytes by key, with the parts joined by slashes."""
         __tracebackhide__ = True
         self._room.clear()
         with self._room.open() as session:
@@ -152,14 +156,14 @@ class Trial:
         rule = "plan.impure" if any(note.code == "plan.impure" for note in receipt.errors) else "run.failed"
         raise failure(rule, self.dataset, tried, told)
 
-    def _plain(self) -> Made:
-        """What an undisturbed run makes, in a house that had nothing. It is run once."""
+    def _plain(self) -> RunResult:
+        """Return the result of an undisturbed run in an empty installation. It runs once."""
         __tracebackhide__ = True
         if self._undisturbed is None:
             self._undisturbed = self._watched("write")
         return self._undisturbed
 
-    def _watched(self, mode: Any) -> Made:
+    def _watched(self, mode: Any) -> RunResult:
         __tracebackhide__ = True
         tried = "a dry run" if mode == "dry" else "a run"
         self._room.clear()
@@ -173,10 +177,10 @@ class Trial:
                 return self._room.made(session, receipt)
         raise failure("effect.outside", self.dataset, f"{tried}, with an eye on the system", "; ".join(effects))
 
-    # -- what is tried
+    # -- checks
 
     def check(self) -> None:
-        """All of it. An AssertionError (UpdaterFailed) says what is wrong, and what to do."""
+        """Try everything. UpdaterFailed, an AssertionError, says what is wrong and what to do."""
         __tracebackhide__ = True
         self.check_dry_run()
         self.check_again()
@@ -184,7 +188,9 @@ class Trial:
         self.check_crashes()
 
     def check_dry_run(self) -> None:
-        """plan() is pure; a dry run changes nothing and foretells the run; nothing changes but the outputs."""
+        """Check that plan() is pure, that a dry run changes nothing and predicts the run, and that only
+        outputs change.
+        """
         __tracebackhide__ = True
         self._room.clear()
         before = _stamps(self._room.root)
@@ -195,7 +201,7 @@ class Trial:
         self._compare("a dry run, then a run over the same inputs", foretold, self._plain())
 
     def check_again(self) -> None:
-        """The plan is the one that is locked, and a second run is a NOOP."""
+        """Check that the plan is the locked one, and that a second run is a NOOP."""
         __tracebackhide__ = True
         made = self._plain()
         with self._room.open() as session:
@@ -211,7 +217,7 @@ class Trial:
             raise failure(rule, self.dataset, "a second run over the same data", f"it ended as {receipt.outcome}")
 
     def check_elsewhere(self) -> None:
-        """Another process, with another hash seed, time zone and locale, makes the same plan and the same bytes."""
+        """Check that a process with another hash seed, time zone and locale makes the same plan and the same bytes."""
         __tracebackhide__ = True
         made = self._plain()
         self._room.clear()
@@ -222,9 +228,9 @@ class Trial:
         self._compare(tried, made, answer.made)
 
     def check_crashes(self) -> None:
-        """Killed at each boundary and resumed by another process, it ends as if nothing had happened."""
+        """Check that a run that was killed at a boundary and resumed by another process ends as an undisturbed one."""
         __tracebackhide__ = True
-        if not hasattr(os, "fork"):  # no child can be made of what is loaded here
+        if not hasattr(os, "fork"):  # without fork there is no child with the loaded modules
             return
         made = self._plain()
         self._room.clear()
@@ -234,7 +240,7 @@ class Trial:
             tried = f"killed {names[at - 1]} (boundary {at} of {len(names)}), then resumed by another process"
             try:
                 in_child(partial(self._play, at))
-            except Died:
+            except ChildKilled:
                 self.tried.append(names[at - 1])
             else:
                 found = "it did less than the first time, and ended before the boundary came"
@@ -243,7 +249,7 @@ class Trial:
                 answer = in_child(self._recover)
             except AssertionError as problem:
                 raise failure("crash.stuck", self.dataset, tried, str(problem)) from None
-            self._compare(tried, made, msgspec.convert(answer, Made), crashed=True)
+            self._compare(tried, made, msgspec.convert(answer, RunResult), crashed=True)
 
     def _play(self, at: int) -> list[str]:
         boundaries = Boundaries(at)
@@ -252,7 +258,7 @@ class Trial:
         return boundaries.names
 
     def _recover(self) -> Any:
-        """As an operator does: resume what is unfinished; what left no trace is begun again."""
+        """Recover as an operator does: resume unfinished runs; run again what left no trace."""
         with self._room.open() as session:
             receipts = list(resume_runs(session))
             settle_session(session)
@@ -261,7 +267,7 @@ class Trial:
                 self._succeeded("resuming", receipt)
             return msgspec.to_builtins(self._room.made(session, receipt))
 
-    def _compare(self, tried: str, first: Made, second: Made, *, crashed: bool = False) -> None:
+    def _compare(self, tried: str, first: RunResult, second: RunResult, *, crashed: bool = False) -> None:
         __tracebackhide__ = True
         if not crashed and first.input_hash != second.input_hash:
             raise failure("inputs.vary", self.dataset, tried, "the two had different inputs")
@@ -280,7 +286,7 @@ class Trial:
 
 
 def _place(copied: str, folder: str) -> str:
-    """Where the house stands: in memory where there is some and it is small, else in the folder."""
+    """Return where the installation is made: in memory if there is room and it is small, otherwise in the folder."""
     sizes = (os.lstat(os.path.join(root, name)).st_size for root, _, names in _walked(copied) for name in names)
     if not os.access(MEMORY, os.W_OK) or shutil.disk_usage(MEMORY).free < 64 * SMALL or sum(sizes) > SMALL:
         return folder
@@ -294,7 +300,7 @@ def _walked(folder: str) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def _nearest(start: str, module: str) -> str:
-    """The configuration beside or above; of a file that is named, the folder of it will do."""
+    """Return the configuration next to or above the start; for a named file, its folder is enough."""
     folder = os.path.abspath(start)
     while True:
         for name in CONFIGS:
@@ -305,9 +311,9 @@ def _nearest(start: str, module: str) -> str:
         if folder == os.path.dirname(folder):
             break
         folder = os.path.dirname(folder)
-    if module and not module.endswith(".py"):  # an installed one, which needs no folder
+    if module and not module.endswith(".py"):  # an installed module, which needs no folder
         return ""
-    raise BadInput("there is no kfm.yml beside or above the test", hint="say where: house=FOLDER")
+    raise BadInput("there is no kfm.yml next to or above the test", hint="name its folder: installation=FOLDER")
 
 
 def _stamps(folder: str) -> dict[str, tuple[int, int]]:

@@ -1,4 +1,4 @@
-"""The other process: a question on stdin, its answer on stdout."""
+"""The child process of a variation: a request on stdin, its result on stdout."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import msgspec
 
 from kfm.errors import KfmError
 from kfm.model.updater import Updater
-from kfm.testing.process_variation import Answer, Question
-from kfm.testing.temporary_installation import Room
+from kfm.testing.process_variation import VariationRequest, VariationResult
+from kfm.testing.temporary_installation import TrialInstallation
 
 
-def answer_of(question: Question) -> Answer:
+def answer_of(question: VariationRequest) -> VariationResult:
     kind = _class_of(question) if question.module else None
-    room = Room(question.root, question.dataset, kind, question.window, question.partition)
+    room = TrialInstallation(question.root, question.dataset, kind, question.window, question.partition)
     with room.open() as session:
         receipt = room.run(session)
         if receipt.status != "SUCCESS":
-            return Answer(problem="; ".join(note.message for note in receipt.errors))
-        return Answer(made=room.made(session, receipt))
+            return VariationResult(problem="; ".join(note.message for note in receipt.errors))
+        return VariationResult(made=room.made(session, receipt))
 
 
-def _class_of(question: Question) -> type[Updater]:
+def _class_of(question: VariationRequest) -> type[Updater]:
     try:
         module = importlib.import_module(question.module)
     except ImportError:  # a test module, whose name only pytest knows
@@ -40,12 +40,12 @@ def _class_of(question: Question) -> type[Updater]:
 
 
 def main() -> None:
-    out, sys.stdout = sys.stdout, sys.stderr  # what an updater prints is no answer
-    question = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
+    out, sys.stdout = sys.stdout, sys.stderr  # what an updater prints is not part of the result
+    question = msgspec.json.decode(sys.stdin.buffer.read(), type=VariationRequest)
     try:
         answer = answer_of(question)
     except KfmError as problem:
-        answer = Answer(problem=str(problem))
+        answer = VariationResult(problem=str(problem))
     out.buffer.write(msgspec.json.encode(answer))
     out.flush()
 

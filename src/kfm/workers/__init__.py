@@ -1,1 +1,1 @@
-"""The queue's door. Its loop is not there yet; what it will run, `kfm run` runs today."""
+"""The queue interface. Its loop does not exist yet; `kfm run` runs the same work today."""

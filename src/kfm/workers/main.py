@@ -1,4 +1,4 @@
-"""Answers `python -m workers` until there is a queue: honestly, and with the exit code of a service that is absent."""
+"""Answer `python -m workers` until there is a queue, with the exit code of an unavailable service."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def main(argv: list[str]) -> int:
     if not argv or argv[0] not in ("run", "run-job"):
         sys.stderr.write(USAGE)
         return EXIT_CODES["usage"]
-    sys.stderr.write("kfm: the queue loop is not there yet; use `kfm run DATASET` to run an updater now\n")
+    sys.stderr.write("kfm: the queue loop does not exist yet; use `kfm run DATASET` to run an updater now\n")
     return EXIT_CODES["unavailable"]

@@ -38,23 +38,23 @@ def fingerprint(site: Site) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("partitions", "line", "words"),
     [
-        ("{kind: day, from: 2024-01-01, to: 2024-13-01}", 5, "'2024-13-01' is no day"),
-        ("{kind: day, from: 2024-02-30, to: 2024-03-01}", 5, "'2024-02-30' is no day"),
+        ("{kind: day, from: 2024-01-01, to: 2024-13-01}", 5, "'2024-13-01' is not a valid day"),
+        ("{kind: day, from: 2024-02-30, to: 2024-03-01}", 5, "'2024-02-30' is not a valid day"),
         ("{kind: day, from: 2024-01-02, to: 2024-01-01}", 5, "is before"),
-        ("{kind: day, from: 2024-1-2, to: 2024-01-03}", 5, "'2024-1-2' is no day"),
-        ("{kind: month, from: 2024-01-01, to: 2024-03}", 5, "is no month"),
-        ("{kind: week, from: 2024-W01, to: 2024-W54}", 5, "'2024-W54' is no week"),
+        ("{kind: day, from: 2024-1-2, to: 2024-01-03}", 5, "'2024-1-2' is not a valid day"),
+        ("{kind: month, from: 2024-01-01, to: 2024-03}", 5, "is not a valid month"),
+        ("{kind: week, from: 2024-W01, to: 2024-W54}", 5, "'2024-W54' is not a valid week"),
         ("{kind: hour, from: 0001-01-01T00, to: 9999-01-01T00}", 5, "more than 500,000 partitions"),
         ("{kind: day, from: 2024-01-01}", 5, "needs from and to"),
-        ("{kind: day, keys: [a]}", 5, "no range of times"),
-        ("{kind: station, from: 2024-01-01}", 5, "only with times"),
+        ("{kind: day, keys: [a]}", 5, "with a range of times"),
+        ("{kind: station, from: 2024-01-01}", 5, "is only for times"),
         ("{kind: station}", 5, "either keys or file"),
         ("{kind: planet, keys: [a]}", 5, "kind"),
         ("{kind: station, keys: [a, ../b]}", 5, "is not a valid name"),
-        ("\n      kind: station\n      keys:\n        - a\n        - b\n        - a", 10, "stands in line 8 already"),
+        ("\n      kind: station\n      keys:\n        - a\n        - b\n        - a", 10, "is in line 8 already"),
         ("{kind: tile, keys: [7/29/128]}", 5, "does not exist"),
-        ("{kind: tile, keys: [7/29]}", 5, "is no tile"),
-        ("{kind: cell, keys: [8526e2b7ffffffe]}", 5, "is no cell of H3"),
+        ("{kind: tile, keys: [7/29]}", 5, "is not a tile"),
+        ("{kind: cell, keys: [8526e2b7ffffffe]}", 5, "is not an H3 cell"),
         ("{kind: station, file: nowhere.txt}", 5, "cannot be read"),
     ],
 )
@@ -99,7 +99,7 @@ def test_a_dataset_that_is_not_made_by_parts_is_refused(site: Site) -> None:
     ("body", "line", "words"),
     [
         (b"a\n\n# more\nb\n../c\n", 5, "this line is not a valid name of a station"),
-        (b"a\nb\nc\nb\n", 4, "'b' stands in line 2 already"),
+        (b"a\nb\nc\nb\n", 4, "'b' is in line 2 already"),
         (b"a\n\xff\n", 2, "is not UTF-8"),
         (b"a\n" + b"x" * 5000 + b"\n", 2, "too long"),
     ],
@@ -132,7 +132,7 @@ def test_a_declaration_of_a_million_lines_is_refused_with_its_line(site: Site) -
         "backfills:\n  january:\n    dataset: rain\n    partitions:\n      kind: station\n      keys:\n" + keys
     )
     said = told(site, "plan", "january")
-    assert f"{FILE}:" in said and "4 MiB end here" in said
+    assert f"{FILE}:" in said and "larger than 4 MiB" in said
     assert site.kfm("run", "rain", "--partition", site.days[0]).code == 0, "the rest goes on"
 
 

@@ -136,9 +136,7 @@ def test_a_circle_is_refused_by_its_names_with_file_and_line(kfm: Kfm) -> None:
     ):
         answer = kfm(*words)
         assert answer.code == 3, words
-        assert re.search(r"kfm\.yml:\d+:\d+: .*closes a circle: a reads c reads b reads a", answer.complaint), (
-            answer.err
-        )
+        assert re.search(r"kfm\.yml:\d+:\d+: .*closes a cycle: a reads c reads b reads a", answer.complaint), answer.err
 
 
 def test_a_circle_over_a_schedule_is_refused_too(kfm: Kfm) -> None:
@@ -151,11 +149,11 @@ def test_a_circle_over_a_schedule_is_refused_too(kfm: Kfm) -> None:
 
 def test_what_is_declared_wrong_is_refused_with_its_place(kfm: Kfm) -> None:
     wrong = {
-        "dataset: top": "names no dataset of this file; did you mean tops?",
+        "dataset: top": "is not a dataset of this file; did you mean tops?",
         "dataset: tops, uri: x.csv": "needs one of uri and dataset",
         "dataset: tops, version: latest": "is not a digest",
-        "dataset: tops, mask: m.yml": "has no meaning beside a dataset",
-        "uri: tops.csv, key: [a]": "has no meaning beside a uri",
+        "dataset: tops, mask: m.yml": "has no meaning next to a dataset",
+        "uri: tops.csv, key: [a]": "has no meaning next to a uri",
         "dataset: Tops!": "is refused",
     }
     for said, part in wrong.items():

@@ -294,7 +294,7 @@ WRONG = {
     "a remote that is a flag": ("flag", 3, "there is no remote"),
     "a remote that does not answer": ("away", 69, "does not reach the other repository"),
     "no token": ("token", 3, "GITHUB_TOKEN"),
-    "no name of a repository": ("name", 3, "names no repository of pull requests"),
+    "no name of a repository": ("name", 3, "is not a repository of pull requests"),
     "datasets on one line": ("flow", 3, "nothing can be added to"),
 }
 

@@ -220,8 +220,8 @@ def test_a_dry_run_asks_github_for_nothing_and_foretells_what_it_will_be_told(tm
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("publish: github:nobody", "names no repository"),
-        ("publish: github:a/b/c", "names no repository"),
+        ("publish: github:nobody", "is not a repository"),
+        ("publish: github:a/b/c", "is not a repository"),
         ("publish: github:a/b\ngithub: {token: ghp_abc}", "is not a reference"),
         ("publish: github:a/b\ngithub: {api: 'http://api.github.com'}", "is not encrypted"),
         ("publish: github:a/b\ngithub: {api: 'ftp://x'}", "is not an address"),

@@ -40,13 +40,13 @@ def test_a_host_that_is_named_may_be_reached_in_the_open(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("graph: neo4j+s://neo4j:canary@graph.example.org\n", "graph is no address of a Neo4j"),
-        ("graph: neo4j+s://graph.example.org/neo4j\n", "graph is no address of a Neo4j"),
-        ("graph: neo4j+ssc://graph.example.org\n", "graph is no address of a Neo4j"),
-        ("graph: https://graph.example.org\n", "graph is no address of a Neo4j"),
+        ("graph: neo4j+s://neo4j:canary@graph.example.org\n", "graph is not a Neo4j address"),
+        ("graph: neo4j+s://graph.example.org/neo4j\n", "graph is not a Neo4j address"),
+        ("graph: neo4j+ssc://graph.example.org\n", "graph is not a Neo4j address"),
+        ("graph: https://graph.example.org\n", "graph is not a Neo4j address"),
         ("neo4j: {password: canary}\n", "neo4j.password is not a reference"),
         ("neo4j: {user: canary}\n", "neo4j.user is not a reference"),
-        ("neo4j: {database: 'a b'}\n", "neo4j.database is no name of a database"),
+        ("neo4j: {database: 'a b'}\n", "neo4j.database is not a database name"),
         ("neo4j: {secret: canary}\n", "neo4j"),
     ],
 )

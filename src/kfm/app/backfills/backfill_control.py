@@ -15,7 +15,7 @@ from kfm.app.runs.due_schedules import schedules_of
 from kfm.app.runs.run_control import run_operation
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import parse_instant
-from kfm.config.backfill_files import Backfill, declared
+from kfm.config.backfill_files import Backfill
 from kfm.errors import BadInput, Conflict, Refused
 from kfm.model import refs
 from kfm.model.backfill_plan import BAD, CHUNK, DONE, MISSING, STALE, WORDS, BackfillPlan, Progress, Round

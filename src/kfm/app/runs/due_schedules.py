@@ -14,7 +14,6 @@ from kfm.app.core.datasets import dataset_config, dataset_updater
 from kfm.app.runs.run_control import run_operation
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import rfc3339
-from kfm.config.schedule_files import declared
 from kfm.config.upstream_datasets import circle_in, upstreams
 from kfm.errors import BadInput, KfmError
 from kfm.model import refs

@@ -79,7 +79,7 @@ def explain(session: Session, dataset: str) -> list[RuleResult]:
         gates.evidence(asking.when_ms, digest),
     )
     decision = gates.decider().decide(question)
-    found = explained(decision, "published", dataset, policies_of(session.resolved))
+    found = rule_results(decision, "published", dataset, policies_of(session.resolved))
     move = RefMove(ref=refs.published(dataset), before=session.state.refs.at(refs.published(dataset)), after=digest)
     broken = {fault.rule: fault.reason for fault in reversed(faults(session, move, asking.when_ms))}
     return found + [_beside(rule, asks, broken.get(rule, ""), dataset) for rule, asks in rules_asked(session).items()]

@@ -126,7 +126,7 @@ function isText(key) {
   return typeof key === "string" && key.isWellFormed();
 }
 
-/** Sorted order decides what is written; the order of the value decides which of several flaws is told. */
+/** Sorted order decides what is written; the order of the value decides which of several flaws is reported. */
 function writeMembers(keys, sorted, item, room) {
   const written = keys === sorted ? null : new Map();
   let out = "{";
@@ -158,7 +158,7 @@ export function ecmascriptNumber(value) {
  *
  * Digits that a double cannot hold are rounded as everywhere in JSON; numbers past the largest double are refused
  * instead, and so are integers past 2^53 unless their digits are those of a double in its one form. Of several
- * problems the first that keeps the text from being read is told, else the first in the value.
+ * problems the first that prevents reading is reported, else the first in the value.
  *
  * Objects come without a prototype, so that no key finds what was not in the text; a key that looks like an
  * integer is not in its place in them (JavaScript sorts those first). `maps`: Maps instead, in the order of the text.
@@ -201,7 +201,7 @@ const WORDS = [
   ["null", null], ["true", true], ["false", false], ["NaN", NO_NUMBER], ["Infinity", NO_NUMBER], ["-Infinity", NO_NUMBER],
 ];
 
-/** One JSON text on its way to a value. Flaws of the value are noted on the way, and told once the text is known to be JSON. */
+/** Reads one JSON text. Flaws of the value are collected, and reported once the whole text is known to be JSON. */
 class Reading {
   constructor(text, where, maps) {
     this.text = text;
@@ -375,7 +375,7 @@ class Reading {
       if (next === "}") break;
     }
     if (twice) {
-      this.flaws.length = noted; // what is in an object that is refused as a whole is not told
+      this.flaws.length = noted; // flaws inside of a refused object are not reported
       this.flaw(KEY_TWICE);
     }
     return found;

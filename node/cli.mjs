@@ -1,4 +1,4 @@
-/** The front door: parses, calls, and turns every error into one line and an exit code. Twin of src/kfm/cli/main.py. */
+/** The command line: parses, calls, and turns every error into one line and an exit code. Twin of src/kfm/cli/main.py. */
 
 import fs from "node:fs";
 
@@ -36,7 +36,7 @@ export async function main(argv, env) {
     screen = new Screen(options, env);
     return await guarded(options, screen, env);
   } catch (problem) {
-    if (problem instanceof BrokenPipe) return 141; // whoever read our output has enough
+    if (problem instanceof BrokenPipe) return 141; // the reader of the output has gone
     if (problem instanceof KfmError) return tell(screen, problem);
     throw problem;
   }
@@ -44,7 +44,7 @@ export async function main(argv, env) {
 
 async function guarded(options, screen, env) {
   const resumable = options.command === "run" ? "; a run that was begun is left resumable: `kfm resume`" : "";
-  const work = { house: null }; // what is open now, so that it can be told to stop
+  const work = { session: null }; // the open session, so that it can be stopped
   let giveUp;
   const stopped = new Promise((_, reject) => {
     giveUp = reject;
@@ -53,8 +53,8 @@ async function guarded(options, screen, env) {
   const listeners = Object.entries(SIGNALS).map(([signal, [word, code]]) => {
     const listener = () => {
       const problem = new Stopped(word, code);
-      work.house?.stop(problem);
-      setTimeout(() => giveUp(problem), work.house ? PATIENCE_MS : 0);
+      work.session?.stop(problem);
+      setTimeout(() => giveUp(problem), work.session ? PATIENCE_MS : 0);
     };
     process.on(signal, listener);
     return [signal, listener];
@@ -85,10 +85,10 @@ async function call(options, screen, env, work) {
       return 2;
     }
     if (options.scope === "webhook verify") {
-      const { verify } = await import("./receiving.mjs");
+      const { verify } = await import("./webhook_verify.mjs");
       return await verify(options, screen, env);
     }
-    const { run } = await import("./running.mjs");
+    const { run } = await import("./run_command.mjs");
     return await run(options, screen, env, work);
   } catch (problem) {
     if (problem instanceof KfmError || problem instanceof BrokenPipe || problem instanceof Stopped) throw problem;

@@ -1,19 +1,19 @@
-/** One file says what an installation is: `kfm.yml`, strict, with a published schema. Twin of src/kfm/config. */
+/** `kfm.yml` describes an installation: strict, with a published schema. Twin of src/kfm/config. */
 
 import fs from "node:fs";
 import path from "node:path";
 
 import { compare, isPrintable, length, strip } from "./characters.mjs";
 import { parseInstant } from "./clock.mjs";
-import { checkOutputs } from "./declared.mjs";
+import { checkOutputs } from "./transform_config.mjs";
 import * as documents from "./documents.mjs";
 import { BadInput } from "./errors.mjs";
 import { Config, FILE_NAMES, RESERVED_ENV } from "./generated/settings.mjs";
 import { checkId, escapedBytes, isDigest, isIdentifier, printable } from "./names.mjs";
 import { DataContract, replace } from "./records.mjs";
-import { checkReference, checkSecrets } from "./referred.mjs";
-import { kind } from "./scalars.mjs";
-import { into } from "./shape.mjs";
+import { checkReference, checkSecrets } from "./secret_refs.mjs";
+import { kind } from "./yaml_scalars.mjs";
+import { into } from "./record_shape.mjs";
 import { strerror } from "./store/system.mjs";
 import { isInteger, isMapping } from "./types.mjs";
 

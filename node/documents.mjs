@@ -11,7 +11,7 @@ import { badUtf8, decodeText } from "./canonical.mjs";
 import { length } from "./characters.mjs";
 import { BadInput } from "./errors.mjs";
 import { printable } from "./names.mjs";
-import { MAX_DEPTH, MAX_VALUES, pathKey, Yaml } from "./plain_yaml.mjs";
+import { MAX_DEPTH, MAX_VALUES, pathKey, Yaml } from "./yaml.mjs";
 
 export const MAX_BYTES = 4 << 20;
 

@@ -3,8 +3,8 @@
 import { isPrintable, length, strip } from "./characters.mjs";
 import { read } from "./documents.mjs";
 import { BadInput } from "./errors.mjs";
-import { pathKey } from "./plain_yaml.mjs";
-import { plain } from "./scalars.mjs";
+import { pathKey } from "./yaml.mjs";
+import { plain } from "./yaml_scalars.mjs";
 import { asType, isMapping } from "./types.mjs";
 
 export function apply(document, type, name, text, { fixed = [] } = {}) {

@@ -140,7 +140,7 @@ export class Screen {
     try {
       writeAll(2, encoded(text));
     } catch {
-      // nobody is there
+      // no terminal is there
     }
   }
 
@@ -149,7 +149,7 @@ export class Screen {
     try {
       this.#flush();
     } catch {
-      this.#held = [held]; // told when the command ends
+      this.#held = [held]; // reported when the command ends
       this.#size = held.length;
     }
   }

@@ -1,4 +1,4 @@
-/** What can be typed at the runners' door. Twin of src/kfm/cli/runner.py, line by line. */
+/** The command line of the runners. Twin of src/kfm/cli/runner.py, line by line. */
 
 import { KfmError } from "./errors.mjs";
 import { COMMANDS, DEFAULTS, FLAGS, HELP } from "./generated/words.mjs";

@@ -1,4 +1,4 @@
-/** Opens the house: the one file that knows which backend was chosen. Twin of src/kfm/house. */
+/** Opens a session: the one file that knows which backend was chosen. Twin of src/kfm/app/core/session.py. */
 
 import fs from "node:fs";
 import path from "node:path";
@@ -8,33 +8,32 @@ import { canonical } from "./canonical.mjs";
 import { compare, isPrintable, length, roundHalfEven } from "./characters.mjs";
 import { rfc3339, SystemClock } from "./clock.mjs";
 import { dataContract, metadata as metadataOf } from "./config.mjs";
-import { checkWindow } from "./declared.mjs";
-import { deliver } from "./engine/deliver.mjs";
+import { checkWindow } from "./transform_config.mjs";
+import { deliver } from "./engine/public_files.mjs";
 import { run } from "./engine/run.mjs";
-import { Ports, Settings } from "./engine/walk.mjs";
+import { Ports, Settings } from "./engine/run_context.mjs";
 import { BadInput, Refused } from "./errors.mjs";
 import { digest } from "./keys.mjs";
 import { EventLog, human, jsonl, NullLog, tracebacks } from "./log.mjs";
 import { datasetId, isSemantic, printable } from "./names.mjs";
-import { FilesPublisher } from "./publish/files.mjs";
-import { NoopPublisher } from "./publish/noop.mjs";
+import { FilesPublisher } from "./sinks/folder_publisher.mjs";
+import { NoopPublisher } from "./sinks/noop.mjs";
 import { DataContract, FetchRequest, PYTHON_ALONE, replace } from "./records.mjs";
-import { referring, revealed } from "./referred.mjs";
+import { referring, revealed } from "./secret_refs.mjs";
 import { openSource } from "./sources/index.mjs";
-import { failingAsStorage, REAL } from "./store/durable.mjs";
+import { failingAsStorage, REAL } from "./store/fsio.mjs";
 import { FileLock } from "./store/locks.mjs";
 import { DryObjects, FileObjects } from "./store/objects.mjs";
 import { StoredState, thisProcess } from "./store/state.mjs";
 import { asked } from "./triggers.mjs";
-import { loadDeclared } from "./updaters/declared/index.mjs";
-import { interval } from "./windows.mjs";
+import { loadDeclared } from "./updaters/transforms/index.mjs";
+import { interval } from "./time_windows.mjs";
 
 /**
- * An open installation. `write` changes it, `read` looks at it, `dry` walks over what it is without
- * holding anything that could change it. `actor` is who works here where no other is named, `certFile` where the
- * authorities lie that https trusts (empty: those of the system).
+ * An open installation. `write` may change it, `read` only reads it, `dry` runs without anything that could change
+ * it. `actor` is the default actor, `certFile` holds the authorities for https (empty: those of the system).
  */
-export class House {
+export class Session {
   #progress;
   #actor;
   #certFile;
@@ -137,7 +136,7 @@ export class House {
     return this.config.labels !== "" || sources.some((source) => source.mask);
   }
 
-  /** The reader of a source; what it is asked with beside its URL is read from where it lies, when it is asked. */
+  /** The reader of a source; its secrets are read when it is fetched. */
   #openSource(declared, uri) {
     const reader = openSource(uri, { certFile: this.#certFile });
     return {
@@ -245,10 +244,10 @@ export class House {
     this.undelivered = await deliver(this.state, this.objects, this.publisher, this.log, {
       sync: this.mode === "write",
       retention: (name) => this.#retention(name),
-      waits: this.#speaksOfProtected(), // what was committed there is told by Python
+      waits: this.#speaksOfProtected(), // Python delivers what was committed there
     });
     const effects = [...this.publisher.trace];
-    this.publisher.trace.length = 0; // a house that stays open must not remember all it ever did
+    this.publisher.trace.length = 0; // a session that stays open must not keep every effect
     if (this.undelivered.length) throw this.undelivered[0][1];
     return effects;
   }
@@ -264,7 +263,7 @@ function saysNothing(contract) {
 
 export async function openHouse(resolved, { mode = "write", env = {}, ...options } = {}) {
   if (mode === "write" && !resolved.config.accept_weak_storage) {
-    const { examine } = await import("./store/place.mjs");
+    const { examine } = await import("./store/filesystem_check.mjs");
     for (const [what, folder] of folders(resolved)) {
       const [kind, why] = examine(folder);
       if (!why) continue;
@@ -274,7 +273,7 @@ export async function openHouse(resolved, { mode = "write", env = {}, ...options
     }
   }
   const publisher = await openPublisher(resolved, mode, env);
-  return new House(resolved, mode, await openTables(resolved, mode), publisher, { ...options, env });
+  return new Session(resolved, mode, await openTables(resolved, mode), publisher, { ...options, env });
 }
 
 async function openPublisher(resolved, mode, env) {
@@ -289,8 +288,8 @@ async function openPublisher(resolved, mode, env) {
   const lock = () => new FileLock(path.join(own, "publish.lock"));
   const files = new FilesPublisher(roots, lock);
   if (scheme !== "github") return files;
-  const { GitHubPublisher } = await import("./publish/github.mjs");
-  const { HttpTransport } = await import("./publish/transport.mjs");
+  const { GitHubPublisher } = await import("./sinks/github_releases.mjs");
+  const { HttpTransport } = await import("./sinks/http_transport.mjs");
   const { token, api, uploads } = resolved.config.github;
   const secret = () => resolved.secret(token, env, { shortest: 1 }).toString("latin1");
   const repository = resolved.config.publish.slice("github:".length);

@@ -1,4 +1,4 @@
-/** Facts that ask for a run. Twin of src/kfm/scheduling/triggers.py. */
+/** Triggers request a run. Twin of src/kfm/scheduling/triggers.py. */
 
 import { rfc3339 } from "./clock.mjs";
 import { datasetId } from "./names.mjs";

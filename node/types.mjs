@@ -16,7 +16,7 @@ export const literal = (...values) => ({ kind: "literal", values });
 export const list = (item) => ({ kind: "list", item });
 export const tuple = (...items) => ({ kind: "tuple", items });
 export const map = (item) => ({ kind: "map", item });
-/** One of several types, told apart by what the value is: text, number, boolean or a record. */
+/** One of several types, chosen by the kind of the value: text, number, boolean or a record. */
 export const choice = (...types) => ({ kind: "choice", types: types.map(asType) });
 export const nullable = (type) => ({ ...type, nullable: true });
 

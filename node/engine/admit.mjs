@@ -1,17 +1,17 @@
-/** May this run begin? Claims the work by compare-and-swap, or says why not. */
+/** May this run begin? Claims the work by compare-and-swap, or returns why not. */
 
 import { canonical } from "../canonical.mjs";
 import { rfc3339 } from "../clock.mjs";
 import { Broken, Conflict, Corrupt, Frozen, KfmError, PlanDrift } from "../errors.mjs";
 import { claimKey, inputHash, runId, runKeyOf } from "../keys.mjs";
 import { larger } from "../manifests.mjs";
-import { abandonsUnfinished, checkReason, overridesOf } from "../overrides.mjs";
+import { abandonsUnfinished, checkReason, overridesOf } from "../run_overrides.mjs";
 import { ErrorNote, replace, Run } from "../records.mjs";
-import { codeChanged } from "./changes.mjs";
+import { codeChanged } from "./code_changes.mjs";
 import * as heartbeat from "./heartbeat.mjs";
-import { measureSuperseded } from "./measure.mjs";
-import { closingReceipt } from "./record.mjs";
-import { INLINE_MAX } from "./walk.mjs";
+import { measureSuperseded } from "./telemetry_stage.mjs";
+import { closingReceipt } from "./receipt_stage.mjs";
+import { INLINE_MAX } from "./run_context.mjs";
 
 export class Fresh {
   constructor(n) {
@@ -56,7 +56,7 @@ export function admit(walk) {
   try {
     return claim(walk);
   } catch (problem) {
-    if (problem instanceof Frozen) return stopped(walk); // told before anything was claimed
+    if (problem instanceof Frozen) return stopped(walk); // reported before anything was claimed
     throw problem;
   }
 }
@@ -102,7 +102,7 @@ export function claim(walk) {
   let lease = null;
   let run = null;
   const admission = state.transaction(null, { durable: false, switches: walk.switches }, (tx) => {
-    const latest = state.claimed(walk.claimKey); // asked again where nobody can come between answer and claim
+    const latest = state.claimed(walk.claimKey); // read again inside the transaction
     const done = duplicate(walk, latest);
     if (done !== null && !hasRivals(walk)) return done;
     lease = tx.acquire(`${updater.id}/${walk.dataset}`, settings.holder, settings.lease_ms);

@@ -13,11 +13,11 @@
 import { createHash } from "node:crypto";
 
 import { Broken, KfmError } from "../errors.mjs";
-import { checkEmptied } from "./emptied.mjs";
+import { checkEmptied } from "./empty_outputs.mjs";
 import { beat } from "./heartbeat.mjs";
 import { append, writePlan } from "./plan.mjs";
-import { Results } from "./results.mjs";
-import { INLINE_MAX } from "./walk.mjs";
+import { Results } from "./step_results.mjs";
+import { INLINE_MAX } from "./run_context.mjs";
 
 const REMEMBERED = 4096; // digests of small outputs
 const FLUSH_S = 0.25; // finished steps wait at most about this long for their DONE while others still run
@@ -32,9 +32,9 @@ export async function execute(walk) {
   walk.results = new Results(walk.plan.steps);
   const planned = walk.admission === "resume" ? replay(walk, walk.results) : false;
   if (!planned) carryOver(walk, walk.results);
-  const { StepReader } = await import("./reader.mjs"); // only where there is something to do: it is not free to load
+  const { StepReader } = await import("./step_reader.mjs"); // only where there is something to do: it is not free to load
   await walk.updater.prepare();
-  const { readFrom } = await import("./describing.mjs");
+  const { readFrom } = await import("./output_description.mjs");
   const crew = new Crew(walk, new StepReader(walk), readFrom);
   walk.tail = await workOff(walk, crew, planned);
   walk.tailRows = crew.takeRows();

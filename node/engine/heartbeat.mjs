@@ -1,7 +1,6 @@
 /**
- * Renews the lease of the run this process is at work on, so that only a dead or stopped worker is replaced. There is
- * no thread to look after it: whoever reads, sorts or writes piece by piece calls `beat` between two pieces, outside
- * of any transaction.
+ * Renews the lease of the current run, so that only a dead or stopped worker is replaced. There is no thread for it:
+ * code that reads, sorts or writes in pieces calls `beat` between two pieces, outside of any transaction.
  */
 
 import { Conflict, KfmError } from "../errors.mjs";

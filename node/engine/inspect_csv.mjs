@@ -158,7 +158,7 @@ class Inspector {
     if (accepted.drops && !out.held) accepted.begin(0);
   }
 
-  /** The header against the contract. Unknown names are told only if it is a header beyond doubt. */
+  /** The header against the contract. Unknown names are reported only if the line is certainly a header. */
   #compare(contract) {
     const out = this.#out;
     const present = new Set(this.#names);

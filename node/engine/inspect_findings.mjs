@@ -80,7 +80,7 @@ export class Outcome {
   /**
    * A column the contract does not name: said once per name, for the first thousand names.
    *
-   * Where such columns may pass they are only counted, and told as one finding.
+   * Where such columns may pass they are only counted, and reported as one finding.
    */
   otherColumn(name, shown, mode, row) {
     if (this.#names.has(name) || this.#names.size === MAX_NAMES) return;

@@ -176,7 +176,7 @@ const COMMA = Buffer.from(",\n");
 class Inspector {
   #geo;
   #stac;
-  #extensions = new Set(); // of STAC, those told
+  #extensions = new Set(); // STAC extensions that were reported
   #out;
   #checks;
   #names;
@@ -261,7 +261,7 @@ class Inspector {
     }
   }
 
-  /** Each is told once, where it first passes, for the first thousand. The name is the source's own. */
+  /** Reports each once, where it first occurs, for the first thousand. The name is a value of the source. */
   #noteExtensions(names) {
     for (const [position, name] of names.entries()) {
       if (this.#extensions.has(name) || this.#extensions.size === MAX_NAMES) continue;
@@ -270,7 +270,7 @@ class Inspector {
     }
   }
 
-  /** Members the contract does not name. They are told by name only beside one that it names. */
+  /** Members that the contract does not name. They are named only next to one that it names. */
   #others(members) {
     if (!this.#names.size) return false;
     const all = [...members.keys()];

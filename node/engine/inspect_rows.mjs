@@ -179,8 +179,7 @@ export class TableReader {
 }
 
 /**
- * A table that was inspected before, for whoever makes something of it: the names of its columns, and its rows in
- * batches. The stream is closed when they were read.
+ * Returns the column names of a checked table, and its rows in batches. Reading them all closes the stream.
  */
 export function readTable(body, layout, name, limits = LIMITS) {
   const table = new TableReader(body, layout, limits);

@@ -12,7 +12,7 @@ import { KNOWN, MAX_MATCHED, NOTES, NUMBERS, SIZES } from "../generated/inspecti
 import { compiled, patternFlaw } from "../patterns.mjs";
 import { isLonger } from "./inspect_text.mjs";
 
-export const MAX_BREAKS = 20; // told per record
+export const MAX_BREAKS = 20; // reported per record
 
 const known = new Set([...KNOWN, ...NOTES]);
 const TYPES = {
@@ -152,7 +152,7 @@ function objectCheck(schema) {
     for (const [name, inside] of value) {
       if (properties.has(name)) continue;
       if (rest === false) {
-        yield [at, "additionalProperties"]; // its name is the source's own: not told
+        yield [at, "additionalProperties"]; // its name is a value of the source: not reported
         return;
       }
       yield* others(inside, `${at}/*`);

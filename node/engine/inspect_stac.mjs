@@ -7,7 +7,7 @@
 import { isDay } from "../dates.mjs";
 import { bboxFlaw, featureFlaw, placeFlaw, positions } from "./inspect_geojson.mjs";
 
-export const MAX_BREAKS = 20; // told per record
+export const MAX_BREAKS = 20; // reported per record
 export const NEAR = 0.01; // degrees that a geometry may lie outside of its bounding box: boxes are rounded
 
 const VERSION = /^1\.[01]\.(?:0|[1-9][0-9]{0,3})(-[0-9A-Za-z.-]{1,20})?$/;

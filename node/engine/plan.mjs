@@ -1,5 +1,5 @@
 /**
- * Makes the plan, holds it against the lock, and journals it.
+ * Makes the plan, compares it with the locked one, and journals it.
  *
  * A plan is a header line and a line a step, canonical JSON each; its hash is that of those bytes. What an author's plan
  * may be (impure, out of order, misshapen, endless) is looked for in Python: here only declarations are planned.

@@ -1,4 +1,4 @@
-/** Holds every source against its contract before anything is planned from it. */
+/** Checks every source against its contract before anything is planned from it. */
 
 import { canonical } from "../canonical.mjs";
 import { Held } from "../errors.mjs";
@@ -42,7 +42,7 @@ export function rowsBefore(walk, ref) {
 }
 
 export async function examine(walk, i, contract, reports) {
-  const { inspect } = await import("./inspection.mjs"); // only where there is a contract: it is not free to load
+  const { inspect } = await import("./source_check.mjs"); // only where there is a contract: it is not free to load
   const ref = walk.inputs[i];
   const { objects } = walk.ports;
   const name = ref.name || "source";
@@ -74,7 +74,7 @@ export async function examine(walk, i, contract, reports) {
     held: report.held,
     findings: report.finding_counts,
   });
-  walk.inputs[i] = replace(ref, { rows: report.rows, held_rows: report.held_rows }); // told in any case
+  walk.inputs[i] = replace(ref, { rows: report.rows, held_rows: report.held_rows }); // reported in any case
   if (report.held) {
     accepted.abort();
     const first = report.cause ?? report.findings[0];

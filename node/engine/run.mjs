@@ -1,28 +1,28 @@
-/** The walk: one run from trigger to receipt. These lines, in this order. */
+/** One run from trigger to receipt: its stages in their order. */
 
 import { KfmError } from "../errors.mjs";
 import { acquire } from "./acquire.mjs";
 import { admit, Duplicate, leave, staysOpen, Stopped } from "./admit.mjs";
 import * as heartbeat from "./heartbeat.mjs";
-import { measure } from "./measure.mjs";
+import { measure } from "./telemetry_stage.mjs";
 import { checkUnchanged, settlePlan } from "./plan.mjs";
-import { fail, record, skip } from "./record.mjs";
-import { Walk } from "./walk.mjs";
+import { fail, record, skip } from "./receipt_stage.mjs";
+import { RunContext } from "./run_context.mjs";
 
 /**
- * Take one trigger through the walk. A failed run gives a receipt too.
+ * Runs one trigger and returns its receipt. A failed run has a receipt too.
  *
  * Throws only where no receipt may be written: the disk fails, another worker has the work, a freeze
  * stops it midway, or other code planned it. The run is then left as it is in the journal, to be resumed.
  */
 export async function run(trigger, updater, ports) {
-  const walk = new Walk(trigger, updater, ports, ports.clock.nowMs());
+  const walk = new RunContext(trigger, updater, ports, ports.clock.nowMs());
   try {
     await acquire(walk);
     const admission = admit(walk);
     if (admission instanceof Duplicate) await checkUnchanged(walk, admission.run);
     if (admission instanceof Duplicate || admission instanceof Stopped) return skip(walk);
-    const { assemble, commit, execute, quarantine, trace, upsert } = await import("./stations.mjs");
+    const { assemble, commit, execute, quarantine, trace, upsert } = await import("./work_stages.mjs");
     await quarantine(walk);
     await settlePlan(walk);
     await execute(walk);

@@ -1,11 +1,11 @@
-/** Room for what does not fit into memory: it has no name, and is gone when it is closed or we are. */
+/** Files for data that do not fit into memory: without a name, gone when closed or when the process ends. */
 
 import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { randomUUID } from "node:crypto";
 
-import { failingAsStorage } from "../store/durable.mjs";
+import { failingAsStorage } from "../store/fsio.mjs";
 import { beat } from "./heartbeat.mjs";
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_RDWR } = fs.constants;

@@ -2,10 +2,10 @@
 
 import { roundHalfEven } from "../characters.mjs";
 import { Denied } from "../errors.mjs";
-import { deletionsAllowed } from "../overrides.mjs";
+import { deletionsAllowed } from "../run_overrides.mjs";
 import { DatasetVersion, RefMove, replace } from "../records.mjs";
-import { writeManifest } from "./manifest.mjs";
-import { outcomeOf, quarantineMoves, zonesIn, zonesOut } from "./record.mjs";
+import { writeManifest } from "./manifest_builder.mjs";
+import { outcomeOf, quarantineMoves, zonesIn, zonesOut } from "./receipt_stage.mjs";
 
 export function assemble(walk) {
   walk.stage = "UPSERT";

@@ -1,6 +1,6 @@
 // Made by `make schemas` from the code of Python; change that, not this file.
 
-import { KfmError } from "../problem.mjs";
+import { KfmError } from "../error_base.mjs";
 
 export { KfmError };
 

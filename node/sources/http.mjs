@@ -4,12 +4,12 @@ import { parseInstant, SystemClock } from "../clock.mjs";
 import { BadInput, Denied, Refused, Unavailable } from "../errors.mjs";
 import { OURS } from "../generated/words.mjs";
 import { Checkpoint, Fetched, replace, SourceRef } from "../records.mjs";
-import { decoded as decodedText } from "../referred.mjs";
+import { decoded as decodedText } from "../secret_refs.mjs";
 import { isAllowed } from "./addresses.mjs";
-import { connect, dialTcp, systemResolve, verifyingTls } from "./dialing.mjs";
-import { checkExpectation, Intake, tooLarge } from "./intake.mjs";
-import { parse } from "./locations.mjs";
-import { Budget } from "./wire.mjs";
+import { connect, dialTcp, systemResolve, verifyingTls } from "./connect.mjs";
+import { checkExpectation, Intake, tooLarge } from "./staging.mjs";
+import { parse } from "./urls.mjs";
+import { Budget } from "./http1.mjs";
 
 export const MAX_REDIRECTS = 5;
 export const MAX_RETRY_AFTER_S = 3600;
@@ -218,7 +218,7 @@ async function receive(request, head, objects, budget) {
   let mediaType = head.one("content-type");
   if (!isPlain(mediaType)) mediaType = "";
   checkMediaType(request, mediaType, shown);
-  const { codingOf, decoded } = await import("./decoding.mjs"); // a 304 has nothing to decode
+  const { codingOf, decoded } = await import("./content_encoding.mjs"); // a 304 has nothing to decode
   const coding = codingOf(head.all("content-encoding").join(","), shown);
   if (length > request.max_bytes) throw tooLarge(shown, request.max_bytes);
   const chunks = coding === "identity" ? framed : decoded(framed, coding, request.max_ratio, shown);
@@ -236,7 +236,7 @@ async function receive(request, head, objects, budget) {
     intake.close();
   }
   const [contentHash, size] = stored;
-  // Of a body whose end nobody vouched for no validator is kept: it is fetched whole next time.
+  // A body without a declared end may have been cut: no validator is kept, so the next fetch reads it whole.
   const etag = head.one("etag");
   const lastModified = head.one("last-modified");
   const checkpoint = Checkpoint({

@@ -1,4 +1,4 @@
-/** Reading the outside: http with validators, and files. Chosen by the scheme of a URI. Twin of sources/__init__.py. */
+/** Readers of sources: HTTP with validators, and files. The scheme of a URI chooses one. Twin of sources/__init__.py. */
 
 import { BadInput } from "../errors.mjs";
 
@@ -14,7 +14,7 @@ export function openSource(uri, { certFile = "" } = {}) {
   if (scheme === "http" || scheme === "https") {
     return {
       async fetch(request, known, objects) {
-        const [{ HttpSource }, { verifyingTls }] = await Promise.all([import("./http.mjs"), import("./dialing.mjs")]);
+        const [{ HttpSource }, { verifyingTls }] = await Promise.all([import("./http.mjs"), import("./connect.mjs")]);
         return new HttpSource({ tls: () => verifyingTls(certFile) }).fetch(request, known, objects);
       },
     };
@@ -22,7 +22,7 @@ export function openSource(uri, { certFile = "" } = {}) {
   if (scheme === "file" || scheme === "") {
     return {
       async fetch(request, known, objects) {
-        const { FileSource } = await import("./files.mjs");
+        const { FileSource } = await import("./local_files.mjs");
         return new FileSource().fetch(request, known, objects);
       },
     };

@@ -7,7 +7,7 @@ import { crc32 } from "node:zlib";
 import { Corrupt } from "../errors.mjs";
 import { printable } from "../names.mjs";
 import { Database } from "./database.mjs";
-import { isSystemError } from "./durable.mjs";
+import { isSystemError } from "./fsio.mjs";
 import { asPythonText } from "./python_text.mjs";
 
 // Our statements are always the same and right: where SQLite finds one wrong, or a row impossible, the file is.

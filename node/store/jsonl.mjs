@@ -6,10 +6,9 @@
  * The line from which on the journal is of another format says so with a fourth part.
  *
  * A write is `[table, key, value]`, value null for a deletion. The tables themselves are folded from the lines
- * when the file is opened. Every line says how much of the journal was synced when it was written, and beside
- * the journal `<path>.ack` says the same after the last sync (unsynced itself, so it can only say too little).
- * That tells a torn tail, never acknowledged, which is cut off and reported, from a damaged record, which is
- * refused.
+ * when the file is opened. Every line says how much of the journal was synced when it was written, and next to
+ * the journal `<path>.ack` says the same after the last sync (unsynced itself, so it may only be too small).
+ * This separates a torn tail, never acknowledged, which is cut off and reported, from a damaged record.
  */
 
 import { isUtf8 } from "node:buffer";
@@ -18,8 +17,8 @@ import path from "node:path";
 
 import { Busy, Corrupt, KfmError } from "../errors.mjs";
 import { b85decode, b85encode } from "./base85.mjs";
-import { REAL, isSystemError, noteAt, readMark, readNote, storageFailed, writeMark, writeNote } from "./durable.mjs";
-import { FORMAT, tooNew, upgrade } from "./formats.mjs";
+import { REAL, isSystemError, noteAt, readMark, readNote, storageFailed, writeMark, writeNote } from "./fsio.mjs";
+import { FORMAT, tooNew, upgrade } from "./state_formats.mjs";
 import { sleep } from "./locks.mjs";
 import { MemoryTables, RuntimeError } from "./memory.mjs";
 import { systemError } from "./system.mjs";
@@ -77,7 +76,7 @@ export class JsonlTables {
     }
     this._acked = readNote(files, this._ack);
     this._catchUp({ repair: true });
-    // whole lines nobody was told of yet: keep them as if they had been
+    // complete lines that were not acknowledged yet: keep them
     if (this._acked < this._end) this._sync();
     this._turn.release();
     if (this._isOlder()) {
@@ -104,7 +103,7 @@ export class JsonlTables {
 
   _lookAgain() {
     if (this._failed) throw this._failed;
-    if (this._open || this._ack < 0) return; // in our own transaction nobody else writes; who only looks sees one moment
+    if (this._open || this._ack < 0) return; // in our own transaction no other process writes; a reader sees one moment
     try {
       const size = this._fs.size(this._fd);
       if (size > this._end) this._fold(size);
@@ -180,7 +179,7 @@ export class JsonlTables {
       });
     }
     if (repair) {
-      // never acknowledged, so nobody was told it exists
+      // never acknowledged, so no caller relies on it
       writeMark(this._fs, this._ack, { cutting: true });
       this._fs.truncate(this._fd, this._end);
       this._endCutting();

@@ -8,7 +8,7 @@ import { first } from "../characters.mjs";
 import { BadInput, Corrupt, KfmError, StorageFailed } from "../errors.mjs";
 import { digest as digestOf } from "../keys.mjs";
 import { isDigest } from "../names.mjs";
-import { REAL, isSystemError, storageFailed } from "./durable.mjs";
+import { REAL, isSystemError, storageFailed } from "./fsio.mjs";
 import { pythonRepr } from "./python_text.mjs";
 import { holderIsDead, thisProcess } from "./state.mjs";
 
@@ -157,7 +157,7 @@ export class FileStaging {
       this._append(chunk);
       return;
     }
-    this._small.push(Buffer.from(chunk)); // a copy: whoever handed it in may use it again
+    this._small.push(Buffer.from(chunk)); // a copy: the caller may reuse its buffer
     if (this._size > INLINE_MAX) this._spill();
   }
 

@@ -8,7 +8,7 @@ import fs from "node:fs";
 
 import { Unavailable } from "../errors.mjs";
 import { Database } from "./database.mjs";
-import { REAL, failingAsStorage, noteAt } from "./durable.mjs";
+import { REAL, failingAsStorage, noteAt } from "./fsio.mjs";
 import { sleep } from "./locks.mjs";
 import { SMALL, SqliteTables } from "./sqlite.mjs";
 
@@ -56,7 +56,7 @@ function readLog(name) {
 /** The database and its log as of one moment; empty for what does not exist. */
 export function readFiles(name) {
   for (let tries = 0; tries < ATTEMPTS; tries += 1) {
-    // A writer that begins its log anew all the time must come to its end some time.
+    // A writer that restarts its log again and again must end some time.
     if (tries > 3) sleep(tries / 5);
     const before = read(name + "-wal", 32);
     const changed = stamp(name);
@@ -96,7 +96,7 @@ const FRAME = 24;
 
 /** The database as a reader of it and its log sees it: the log's pages up to its last commit laid over. */
 export function withLog(base, log) {
-  if (!base.length) return base; // SQLite begins anew where there is no database, whatever its log says
+  if (!base.length) return base; // without a database SQLite starts an empty one, whatever its log says
   const found = committed(log);
   const image = found === null ? Buffer.from(base) : Buffer.alloc(found.pages * found.size);
   if (found !== null) {

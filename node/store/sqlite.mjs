@@ -10,8 +10,8 @@ import { VITAL } from "../generated/catalogue.mjs";
 import {
   DAMAGE, checkRow, connect, damaged, hex, isFull, isRight, isSqliteError, leaveOpen, lost, mayBeNoText, primary, sumOf,
 } from "./driver.mjs";
-import { REAL, isSystemError, noteAt, storageFailed, writeNote } from "./durable.mjs";
-import { tooNew, upgrade } from "./formats.mjs";
+import { REAL, isSystemError, noteAt, storageFailed, writeNote } from "./fsio.mjs";
+import { tooNew, upgrade } from "./state_formats.mjs";
 import { sleep } from "./locks.mjs";
 import { RuntimeError, checkKey, successor } from "./memory.mjs";
 import { pythonRepr } from "./python_text.mjs";
@@ -52,7 +52,7 @@ export class SqliteTables {
     const acked = noteAt(REAL, name + ".ack");
     const there = fs.statSync(name, { throwIfNoEntry: false });
     const fresh = !there?.size;
-    // SQLite would begin anew, and remove the log that may still hold everything
+    // SQLite would start an empty database, and remove the log that may still hold everything
     if (fresh && acked) throw lost(acked, name);
     if (fresh) REAL.makeDirs(this._folder);
     this._note = REAL.openWrite(name + ".ack");
@@ -360,7 +360,7 @@ export class SqliteTables {
 
   foreign() {
     return this._asking(() => {
-      if (!this._seen) this._seen = this._value("PRAGMA data_version"); // once a transaction: nobody else writes while it is open
+      if (!this._seen) this._seen = this._value("PRAGMA data_version"); // once a transaction: no other writes
       return this._seen;
     });
   }

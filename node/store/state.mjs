@@ -14,11 +14,11 @@ import {
   RunTelemetry, Segment, Told, Trigger, replace,
 } from "../records.mjs";
 import { integer, map } from "../types.mjs";
-import { madeRow, usedRow } from "./formats.mjs";
-import { isHeld } from "./holders.mjs";
-import { decodeRecord } from "./reading.mjs";
+import { madeRow, usedRow } from "./state_formats.mjs";
+import { isHeld } from "./process_identity.mjs";
+import { decodeRecord } from "./codec.mjs";
 
-export { holderIsDead, thisProcess } from "./holders.mjs";
+export { holderIsDead, thisProcess } from "./process_identity.mjs";
 
 // How often leases or refs were written through these tables, by whichever StoredState stands on them.
 const writes = new WeakMap();

@@ -6,7 +6,7 @@ import { test } from "node:test";
 
 import { dateFormatProblem, dateReader } from "../dates.mjs";
 import { encodingOf, opened, Undecodable } from "../encodings.mjs";
-import { inspect } from "../engine/inspection.mjs";
+import { inspect } from "../engine/source_check.mjs";
 import { KfmError } from "../errors.mjs";
 import { compiled, patternFlaw } from "../patterns.mjs";
 import { convert, DataContract } from "../records.mjs";

@@ -7,15 +7,15 @@ import path from "node:path";
 import test from "node:test";
 
 import { run } from "../engine/run.mjs";
-import { byParts } from "../engine/manifest.mjs";
+import { byParts } from "../engine/manifest_builder.mjs";
 import { ranges } from "../engine/execute.mjs";
 import { roundHalfEven } from "../characters.mjs";
 import { Busy, Corrupt, Fenced, PlanDrift, Refused } from "../errors.mjs";
 import { canonicalText } from "../canonical.mjs";
 import { Step } from "../records.mjs";
-import { Fs } from "../store/durable.mjs";
+import { Fs } from "../store/fsio.mjs";
 import { FileObjects } from "../store/objects.mjs";
-import { counting, Died, DyingTables, World } from "./walking.mjs";
+import { counting, Died, DyingTables, World } from "./run_driver.mjs";
 
 const COMPARED = ["refs", "history", "versions", "receipts", "ledger", "plans", "plan_locks", "outbox"];
 

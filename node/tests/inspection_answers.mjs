@@ -4,7 +4,7 @@ import { canonicalText } from "../canonical.mjs";
 import { dateFormatProblem, dateReader } from "../dates.mjs";
 import { encode, encodingOf, opened, Undecodable } from "../encodings.mjs";
 import { LIMITS } from "../engine/inspect_text.mjs";
-import { contractProblems, inspect } from "../engine/inspection.mjs";
+import { contractProblems, inspect } from "../engine/source_check.mjs";
 import { KfmError } from "../errors.mjs";
 import { compiled, patternFlaw } from "../patterns.mjs";
 import { convert, DataContract } from "../records.mjs";

@@ -6,9 +6,9 @@ import { test } from "node:test";
 
 import { publishedPath } from "../artifacts.mjs";
 import { make } from "../engine/plan.mjs";
-import { Walk } from "../engine/walk.mjs";
+import { RunContext } from "../engine/run_context.mjs";
 import { Step } from "../records.mjs";
-import { counting, World } from "./walking.mjs";
+import { counting, World } from "./run_driver.mjs";
 
 const DIGEST = `sha256:${"0123456789abcdef".repeat(4)}`;
 
@@ -30,7 +30,7 @@ for (const vector of vectors("plans/bytes")) {
       plan: () => ({ steps: vector.steps.map(Step), complete: vector.complete }),
     });
     const trigger = { ...world.trigger(updater, { window: vector.window }), dataset: "gauges" };
-    const walk = new Walk(trigger, updater, world.ports(), 0);
+    const walk = new RunContext(trigger, updater, world.ports(), 0);
     walk.inputHash = DIGEST;
     const made = make(walk);
     assert.equal(Buffer.concat(made.chunks).toString(), vector.bytes);

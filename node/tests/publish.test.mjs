@@ -7,7 +7,7 @@ import path from "node:path";
 import test from "node:test";
 
 import { digest } from "../keys.mjs";
-import { FilesPublisher } from "../publish/files.mjs";
+import { FilesPublisher } from "../sinks/folder_publisher.mjs";
 
 const BODY = Buffer.from("level\n");
 const FREE = { take: () => true, close() {} };

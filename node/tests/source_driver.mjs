@@ -12,8 +12,8 @@ import readline from "node:readline";
 
 import { KfmError } from "../errors.mjs";
 import { convert, Checkpoint, FetchRequest } from "../records.mjs";
-import { dialTcp, systemResolve, verifyingTls } from "../sources/dialing.mjs";
-import { FileSource } from "../sources/files.mjs";
+import { dialTcp, systemResolve, verifyingTls } from "../sources/connect.mjs";
+import { FileSource } from "../sources/local_files.mjs";
 import { HttpSource } from "../sources/http.mjs";
 
 /** The object store's port in memory, which also knows what was left half-done. */

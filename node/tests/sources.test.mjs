@@ -8,8 +8,8 @@ import { BadInput } from "../errors.mjs";
 import { Checkpoint, FetchRequest } from "../records.mjs";
 import { refusal } from "../sources/addresses.mjs";
 import { conditionLine, isEtag, mayAsk } from "../sources/http.mjs";
-import { parse } from "../sources/locations.mjs";
-import { Budget } from "../sources/wire.mjs";
+import { parse } from "../sources/urls.mjs";
+import { Budget } from "../sources/http1.mjs";
 
 const FOLDER = new URL("../../conformance/sources/", import.meta.url);
 /** What `known` and `request` of validators.json change. */

@@ -14,7 +14,7 @@ import { OverlayTables } from "../store/overlay.mjs";
 import { SnapshotTables } from "../store/snapshot.mjs";
 import { SqliteTables } from "../store/sqlite.mjs";
 import { StoredState, holderIsDead, thisProcess } from "../store/state.mjs";
-import { mountOf } from "../store/place.mjs";
+import { mountOf } from "../store/filesystem_check.mjs";
 
 const open = new Map();
 const locks = new Map();

@@ -1,18 +1,18 @@
 /** What Node makes of a declaration and its sources. Twin of tests/conformance/transforms.py, which says what a case is. */
 
 import { compare } from "../characters.mjs";
-import { checkOutputs } from "../declared.mjs";
+import { checkOutputs } from "../transform_config.mjs";
 import { OutputConfig } from "../generated/settings.mjs";
 import { read } from "../documents.mjs";
-import { inspect } from "../engine/inspection.mjs";
+import { inspect } from "../engine/source_check.mjs";
 import { layoutOf } from "../engine/acquire.mjs";
-import { StepReader } from "../engine/reader.mjs";
+import { StepReader } from "../engine/step_reader.mjs";
 import { KfmError } from "../errors.mjs";
 import { digest } from "../keys.mjs";
 import { DataContract, SourceRef } from "../records.mjs";
-import * as shape from "../shape.mjs";
+import * as shape from "../record_shape.mjs";
 import { map, record } from "../types.mjs";
-import { DeclaredUpdater } from "../updaters/declared/index.mjs";
+import { DeclaredUpdater } from "../updaters/transforms/index.mjs";
 
 const Declared = record("Declared", { contracts: map(DataContract), outputs: map(OutputConfig) });
 

@@ -7,14 +7,14 @@ import { test } from "node:test";
 import { canonical, canonicalText, decode } from "../canonical.mjs";
 import { load } from "../config.mjs";
 import { read } from "../documents.mjs";
-import { readFrom } from "../engine/describing.mjs";
-import { byParts, plant } from "../engine/manifest.mjs";
+import { readFrom } from "../engine/output_description.mjs";
+import { byParts, plant } from "../engine/manifest_builder.mjs";
 import { BadInput } from "../errors.mjs";
 import { claimKey, digest, inputHash, outputKey, runId, runKey, runKeyOf } from "../keys.mjs";
 import { entriesOf } from "../manifests.mjs";
 import { isSemantic } from "../names.mjs";
 import { SourceRef } from "../records.mjs";
-import { interval, within } from "../windows.mjs";
+import { interval, within } from "../time_windows.mjs";
 
 const FOLDER = new URL("../../conformance/", import.meta.url);
 

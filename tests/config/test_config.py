@@ -188,7 +188,7 @@ def test_a_link_that_leads_nowhere_is_not_passed_over(
     deep.mkdir(parents=True)
     (tmp_path / "a" / name).symlink_to("nothing")
     monkeypatch.chdir(deep)
-    with pytest.raises(errors.BadInput, match=rf"^\.\./{name} is a broken link; mend or remove it"):
+    with pytest.raises(errors.BadInput, match=rf"^\.\./{name} is a broken link; repair or remove it"):
         config.load(None, {})
     (tmp_path / "a" / name).unlink()
     (tmp_path / "a" / name).symlink_to(name)
@@ -360,13 +360,13 @@ YAML_CASES: Cases = {
         ("columns[0].name is missing",),
     ),
     # meanings
-    "an unknown store": ("state: mysql:x\n" + TAIL, ("kfm.yml:1:1", "state names no store", "sqlite:PATH")),
-    "a bare path as store": ("state: kfm.db\n" + TAIL, ("state names no store",)),
+    "an unknown store": ("state: mysql:x\n" + TAIL, ("kfm.yml:1:1", "state is not a storage location", "sqlite:PATH")),
+    "a bare path as store": ("state: kfm.db\n" + TAIL, ("state is not a storage location",)),
     "a store without a path": ('state: "sqlite:"\n' + TAIL, ("state has no usable path",)),
     "a store on a host": ("state: sqlite://host/x\n" + TAIL, ("state has no usable path",)),
     "text after memory": ("state: memory:x\n" + TAIL, ("state has text after memory:",)),
-    "objects in memory": ('objects: "memory:"\n' + TAIL, ("objects names no store",)),
-    "publish to anywhere": ("publish: s3://bucket\n" + TAIL, ("publish names no store",)),
+    "objects in memory": ('objects: "memory:"\n' + TAIL, ("objects is not a storage location",)),
+    "publish to anywhere": ("publish: s3://bucket\n" + TAIL, ("publish is not a storage location",)),
     "a control character in a path": ('artifacts: "a\\nb"\n' + TAIL, ("artifacts holds a control character",)),
     "a dataset in capitals": ("datasets: {NOAA: {updater: u.py:U}}", ("dataset 'NOAA' is not a valid name",)),
     "a dataset that climbs": ("datasets: {../x: {updater: u.py:U}}", ("dataset '../x' is not a valid name",)),
@@ -442,7 +442,7 @@ ENV_CASES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
         ("KFM_EXECUTE__THREADS: ", "expected an integer, found text"),
     ),
     "out of range": ({"KFM_EXECUTE__THREADS": "0"}, ("KFM_EXECUTE__THREADS: execute.threads must be at least 1",)),
-    "an unknown store": ({"KFM_STATE": "mysql:x"}, ("KFM_STATE: state names no store",)),
+    "an unknown store": ({"KFM_STATE": "mysql:x"}, ("KFM_STATE: state is not a storage location",)),
     "a bad list": ({"KFM_NETWORK__ALLOW": "[a"}, ("KFM_NETWORK__ALLOW", "not YAML")),
     "a control character": ({"KFM_STATE": "sqlite:a\nb"}, ("KFM_STATE", "control character")),
 }

@@ -16,7 +16,7 @@ from tests.node.twin import ROOT
 # One more is no accident but a decision: each costs every run of everybody about a millisecond.
 MOST_FOR_FILES = 70
 MOST_FOR_URLS = 73
-WORK = {"node/engine/stations.mjs", "node/engine/inspection.mjs", "node/updaters/declared/performing.mjs"}
+WORK = {"node/engine/work_stages.mjs", "node/engine/source_check.mjs", "node/updaters/transforms/step_runner.mjs"}
 NEEDLESS = ("node/engine/inspect", "node/publish/github", "node/sources/decoding", "node/webhook", "node/store/jsonl")
 
 
@@ -38,7 +38,7 @@ def loaded(site: Site, folder: Path, *words: str) -> tuple[str, set[str]]:
 
 @pytest.mark.parametrize(
     ("dataset", "reader", "most"),
-    [("gauges", "node/sources/files.mjs", MOST_FOR_FILES), ("quakes", "node/sources/http.mjs", MOST_FOR_URLS)],
+    [("gauges", "node/sources/local_files.mjs", MOST_FOR_FILES), ("quakes", "node/sources/http.mjs", MOST_FOR_URLS)],
 )
 def test_a_run_that_finds_nothing_new_loads_few_modules(
     tmp_path: Path, server: Server, dataset: str, reader: str, most: int

@@ -19,7 +19,7 @@ OLDER = [path for path in STATES if path.parent.name != f"format-{state_formats.
 
 
 def test_both_languages_know_the_same_formats() -> None:
-    assert f"export const FORMAT = {state_formats.FORMAT};" in (ROOT / "node/store/formats.mjs").read_text()
+    assert f"export const FORMAT = {state_formats.FORMAT};" in (ROOT / "node/store/state_formats.mjs").read_text()
 
 
 @pytest.mark.parametrize("golden", OLDER, ids=lambda path: "/".join(path.parts[-2:]))

@@ -179,7 +179,7 @@ def _without_bounds(info: Any) -> str:
 
 
 def _errors() -> str:
-    parts = ['\nimport { KfmError } from "../problem.mjs";\n\nexport { KfmError };\n']
+    parts = ['\nimport { KfmError } from "../error_base.mjs";\n\nexport { KfmError };\n']
     open_kinds = [errors.KfmError]
     codes = {errors.KfmError.code: errors.KfmError.exit_code}
     while open_kinds:

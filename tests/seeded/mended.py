@@ -201,7 +201,7 @@ MENDED: dict[str, Bug] = {
         "tests/projections/test_validating.py::test_an_unknown_extension_is_unchecked_and_never_valid",
     ),
     "what is frozen is delivered by Node": Bug(
-        "node/engine/deliver.mjs",
+        "node/engine/public_files.mjs",
         'if (!["", "open"].includes(this.state.ref(name))) {',
         "if (false) {",
         "tests/node/test_frozen_deliveries.py",
@@ -255,7 +255,7 @@ MENDED: dict[str, Bug] = {
         f"{SMALL}::test_with_an_open_umask_nothing_is_open_to_be_written_by_others",
     ),
     "garbage is a line on stderr each": Bug(
-        f"{SERVING}:Summed.say",
+        f"{SERVING}:ThrottledLog.say",
         "now - self._since[kind] < SECONDS_BETWEEN_LINES",
         "False",
         f"{WIRE}::test_garbage_is_summed_up_on_stderr_instead_of_a_line_each",

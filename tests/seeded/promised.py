@@ -155,7 +155,7 @@ PROMISED: dict[str, Bug] = {
     ),
     "what a killed run made is not compared": Bug(
         "kfm.testing.trial:Trial.check_crashes",
-        "            self._compare(tried, made, msgspec.convert(answer, Made), crashed=True)\n",
+        "            self._compare(tried, made, msgspec.convert(answer, RunResult), crashed=True)\n",
         "",
         "tests/testing/test_trials.py",
     ),

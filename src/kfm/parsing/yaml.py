@@ -1,7 +1,7 @@
 """Parses plain YAML: mappings and lists by indentation or in brackets, and texts, quoted or not.
 
 It accepts the part of YAML that parsers of every version read alike, so that a file means the same in every language;
-node/plain_yaml.mjs follows this file line by line. It refuses, with the position, syntax that has two meanings or that
+node/yaml.mjs follows this file line by line. It refuses, with the position, syntax that has two meanings or that
 makes a small file large: tags, anchors, aliases, merge keys, duplicate keys, keys that are not text, pairs in lists, a
 second document.
 """

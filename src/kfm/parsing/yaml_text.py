@@ -1,6 +1,6 @@
 """The texts of plain YAML (without quotes, in quotes, in block lines) and the cursor that moves over them.
 
-node/yaml_texts.mjs follows this file line by line.
+node/yaml_text.mjs follows this file line by line.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def test_a_dataset_that_is_not_made_by_parts_is_refused(site: Site) -> None:
         file.write("    sources: {a: {uri: a.csv, format: csv}}\n    outputs: {a: {from: a}}\n")
     path = site.folder / FILE
     path.write_text(path.read_text().replace("dataset: rain", "dataset: whole"))
-    assert f"{FILE}:4" in (line := told(site, "plan", "january")) and "made whole" in line
+    assert f"{FILE}:4" in (line := told(site, "plan", "january")) and "built as a whole" in line
     path.write_text(path.read_text().replace("dataset: whole", "dataset: rian"))
     assert "did you mean rain?" in told(site, "plan", "january")
     path.write_text(path.read_text().replace("dataset: rian", "dataset: rain"))

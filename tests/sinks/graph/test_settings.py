@@ -66,7 +66,7 @@ def test_what_is_no_address_or_no_reference_is_refused_without_being_told(tmp_pa
             "openlineage: {url: 'https://lineage.example.org', api_key: canary}\n",
             "openlineage.api_key is not a reference",
         ),
-        ("openlineage: {endpoint: '/../canary'}\n", "openlineage.endpoint is no path"),
+        ("openlineage: {endpoint: '/../canary'}\n", "openlineage.endpoint is not a path"),
         ('openlineage: {file: "a\\tcanary"}\n', "openlineage.file holds a control character"),
         ("openlineage: {transport: canary}\n", "openlineage"),
     ],

@@ -1,0 +1,28 @@
+/** An output that had rows and now has none is not a success: it is quarantined, and the live version stays. */
+
+import { Held } from "../errors.mjs";
+import { entriesOf } from "../manifests.mjs";
+import { printable } from "../names.mjs";
+import { holdsRows } from "../csv_format.mjs";
+
+export function checkEmptied(walk, step, inlineMax) {
+  const before = entryBefore(walk, step);
+  if (before === null) return;
+  if (before.size <= inlineMax && !holdsRows(before.media_type, walk.ports.objects.read(before.digest))) return;
+  const what = "has no rows any more: all were filtered away";
+  throw new Held(`output ${printable(step.key.join("/"))} ${what}`, {
+    hint: "what was published stays; if it is right, set allow_empty: true for the output",
+    discreet: `an output ${what}`,
+  });
+}
+
+/** Outputs without rows are few: the whole version is read for one. */
+function entryBefore(walk, step) {
+  const current = walk.ports.state.ref(`processed/${walk.dataset}`);
+  if (!current || step.key === null) return null;
+  const wanted = JSON.stringify(step.key);
+  for (const entry of entriesOf(walk.ports.objects, current)) {
+    if (JSON.stringify(entry.key) === wanted) return entry;
+  }
+  return null;
+}

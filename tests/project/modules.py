@@ -60,7 +60,8 @@ BANS = (
         # As in Python: the publisher has its own, a place is tried out in a scratch folder, sorting spills to a file
         # that nobody sees; the screen writes to descriptors that are open.
         (
-            "node/store/fsio.mjs", "node/store/filesystem_check.mjs", "node/store/locks.mjs", "node/sinks/folder_publisher.mjs",
+            "node/store/fsio.mjs", "node/store/filesystem_check.mjs", "node/store/locks.mjs",
+            "node/sinks/folder_publisher.mjs",
             "node/render.mjs", "node/engine/scratch.mjs", "node/sinks/github_actions.mjs",
         ),
     ),

@@ -15,7 +15,7 @@ from kfm.app.runs.due_schedules import schedules_of
 from kfm.app.runs.run_control import run_operation
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import parse_instant
-from kfm.config.backfill_files import Backfill
+from kfm.config.backfill_files import Backfill, declared_backfills
 from kfm.errors import BadInput, Conflict, Refused
 from kfm.model import refs
 from kfm.model.backfill_plan import BAD, CHUNK, DONE, MISSING, STALE, WORDS, BackfillPlan, Progress, Round
@@ -232,7 +232,7 @@ def under_way(session: Session, id: str) -> BackfillProgress:
 
 def stands(session: Session, id: str = "", *, limit: int = 50) -> list[Stand]:
     """Of one, or of all that are declared or were ever started."""
-    known = {each.id: each.dataset for each in declared(session.resolved)}
+    known = {each.id: each.dataset for each in declared_backfills(session.resolved)}
     for entry in session.state.refs.histories(refs.BACKFILL):
         known.setdefault(refs.parse(entry.ref).rest, "")
     if id and id not in known:

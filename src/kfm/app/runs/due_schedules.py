@@ -14,6 +14,7 @@ from kfm.app.core.datasets import dataset_config, dataset_updater
 from kfm.app.runs.run_control import run_operation
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.clock import rfc3339
+from kfm.config.schedule_files import declared_schedules
 from kfm.config.upstream_datasets import circle_in, upstreams
 from kfm.errors import BadInput, KfmError
 from kfm.model import refs
@@ -71,7 +72,7 @@ def read_again(resolved: Resolved) -> list[Schedule]:
 
 
 def _checked(resolved: Resolved) -> list[Schedule]:
-    found = declared(resolved)
+    found = declared_schedules(resolved)
     for problem in mistakes_in(resolved, found):
         raise problem
     return found

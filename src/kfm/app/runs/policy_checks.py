@@ -22,7 +22,7 @@ from kfm.model.zone_requests import Asking, StepUp
 from kfm.policy.policy_bundle import SHIPPED, read_files
 from kfm.policy.rule_report import PolicyTest as PolicyTest
 from kfm.policy.rule_report import RuleResult as RuleResult
-from kfm.policy.rule_report import run_tests
+from kfm.policy.rule_report import rule_results, run_tests
 
 To = Literal["processed", "published"]
 THEIRS = ("care.", "zone.sealed", "zone.usable", "fair.accessible")

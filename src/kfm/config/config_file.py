@@ -196,7 +196,7 @@ def _check_location(document: Document, key: str, url: str, schemes: tuple[str, 
     scheme, colon, rest = url.partition(":")
     known = " or ".join(name if name in ("memory", "noop") else f"{name}:PATH" for name in schemes)
     if scheme not in schemes or not (colon or scheme in ("memory", "noop")):
-        document.refuse((key,), "names no store this version has", f"use {known}")
+        document.refuse((key,), "is not a storage location that this version knows", f"use {known}")
     elif scheme in ("memory", "noop"):
         if rest:
             document.refuse((key,), f"has text after {scheme}:", "nothing belongs there")

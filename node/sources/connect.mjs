@@ -125,7 +125,7 @@ async function handshake(socket, here, budget, tls) {
   if (!secure.authorized) {
     secure.destroy();
     throw new Refused(`${budget.shown} has a certificate that does not prove its name`, {
-      hint: "check it with `openssl s_client`, ask the server's operator, or give the authority in SSL_CERT_FILE",
+      hint: "check it with `openssl s_client`, ask the server's operator, or name the authority in SSL_CERT_FILE",
     });
   }
   return new Wire(secure, budget, under);

@@ -109,7 +109,7 @@ function question(here, first, request, condition) {
 function checkHeaders(request) {
   for (const [name, value] of request.headers) {
     if (!NAME.test(lowered(name)) || OURS.includes(lowered(name))) {
-      throw new BadInput("the source sets a header that KFM sets itself", { hint: `leave out ${OURS.join(", ")}` });
+      throw new BadInput("the source sets a header that KFM sets itself", { hint: `remove ${OURS.join(", ")}` });
     }
     if (/[\x00-\x08\x0a-\x1f\x7f]|[^\x00-\xff]/.test(value)) {
       throw new BadInput(`the value of header ${name} holds a character that a header cannot carry`);

@@ -406,7 +406,7 @@ export class StoredTx {
     if (before !== null) {
       if (before.equals(body)) return;
       throw new Corrupt(`run ${receipt.run_id} already has another receipt`, {
-        hint: "receipts are never rewritten; report this",
+        hint: "receipts are never rewritten; report this as a bug",
       });
     }
     this.#put("receipts", receipt.run_id, body);

@@ -314,7 +314,7 @@ test("large objects are files, small ones are rows, and what is damaged is told 
   assert.throws(() => objects.open("sha256:../x"), /'sha256:..\/x' is not a digest/);
   fs.renameSync(objects.path(digest(large)), `${name}.kept`);
   fs.mkdirSync(objects.path(digest(large)));
-  assert.throws(() => objects.read(digest(large)), (problem) => problem instanceof Corrupt && /a folder lies in its place/.test(problem.message));
+  assert.throws(() => objects.read(digest(large)), (problem) => problem instanceof Corrupt && /there is a folder in its place/.test(problem.message));
   fs.rmdirSync(objects.path(digest(large)));
   fs.renameSync(`${name}.kept`, objects.path(digest(large)));
   fs.chmodSync(objects.path(digest(large)), 0o600);

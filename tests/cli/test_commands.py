@@ -167,7 +167,7 @@ def test_findings_of_one_kind_are_one_line_with_the_first_rows_they_are_in(start
     Path("data/rain_gauges.csv").write_text("gauge,county,month,rain_mm\n" + rows)
     started("run")
     header, *lines = started("held", "rain-gauges").out.splitlines()
-    assert header.split() == ["SOURCE", "COLUMN", "RULE", "TIMES", "ROWS", "WHAT"]
+    assert header.split() == ["SOURCE", "COLUMN", "RULE", "TIMES", "LINE", "WHAT"]
     assert [line.split()[1:4] for line in lines] == [["rain_mm", "minimum", "199+"], ["month", "pattern", "1"]]
     assert "1, 2, 3 …" in lines[0] and " 251 " in lines[1]
     assert "251 findings, of which the first 200 are counted above" in started("held", "rain-gauges").err

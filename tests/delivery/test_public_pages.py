@@ -154,7 +154,7 @@ def test_no_page_where_there_is_no_folder(site: Site, capsys: pytest.CaptureFixt
     config = site.folder / "kfm.yml"
     config.write_text("publish: noop\n" + config.read_text())
     assert kfm(site, "run") == 3
-    assert "pages are of a public folder" in capsys.readouterr().err
+    assert "pages need a public folder" in capsys.readouterr().err
 
 
 DYING = """

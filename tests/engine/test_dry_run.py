@@ -145,6 +145,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("runners", "write", "systemd", "--stdout"),
     ("runners", "check"),
     ("config", "show", "--resolved"),
+    ("config", "check"),
     ("config", "schema"),
     ("config", "schema", "receipt"),
     ("config", "completion", "bash"),

@@ -113,6 +113,6 @@ def alike(theirs: dict[str, Any], ours: dict[str, Any]) -> bool:
     """
     if "error" in ours and "error" in theirs:
         said = ours["error"]["message"] + theirs["error"]["message"]
-        if "before its answer" in said or ("is not the gzip" in said and "before the end of the body" in said):
+        if "before its answer" in said or ("is not valid gzip" in said and "before the end of the body" in said):
             return {ours["error"]["kind"], theirs["error"]["kind"]} <= {"Refused", "Unavailable"}
     return unworded(theirs) == unworded(ours)

@@ -199,7 +199,7 @@ def test_a_key_in_clear_in_the_code_of_an_updater_is_refused_too(tmp_path: Path)
         ("env:KFM_SECRET_WELLS", "plain-text", "sources.wells.query.key is not a reference"),
         ("http://127.0.0.1:1/", "http://example.org/", "would be sent unencrypted"),
         ("http://127.0.0.1:1/", "data/", "would be sent unencrypted, or not at all"),
-        ("Authorization", "bad name", "is not a name"),
+        ("Authorization", "bad name", "is not a valid name"),
         ("env:KFM_SECRET_WELLS", "env:KFM_SECRET_NOBODY", "the secret env:KFM_SECRET_NOBODY is empty"),
     ],
 )

@@ -68,7 +68,7 @@ def test_the_dataset_around_a_test_is_tried_and_told_plainly_if_it_fails(tmp_pat
     failed = pytest_in(folder)
     assert failed.returncode == 1
     assert "updater rain does not give the same bytes twice (output.varies)" in failed.stdout
-    assert "E         do:     Leave out the time, randomness, uuid" in failed.stdout
+    assert "E         do:     Do not use the time, randomness, uuid" in failed.stdout
     assert "kfm/testing/trial.py" not in failed.stdout, "a newcomer sees the own test, and not what tries it"
 
 

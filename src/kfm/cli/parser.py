@@ -30,7 +30,7 @@ EXIT_TEXT = {
     "unavailable": "a source or service does not answer: retry later",
     "storage": "the disk failed; nothing more was acknowledged",
 }
-ABOUT = "KFM fetches open data, checks it, and publishes versioned copies that you can trace,\nverify and roll back."
+ABOUT = "KFM fetches open data, checks it, and publishes versioned copies that\nyou can trace, verify and roll back."
 STREAMS = "stdout is data, stderr is for people; --json makes the data JSON."
 
 

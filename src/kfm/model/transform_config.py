@@ -335,6 +335,7 @@ class _Check:
         if step.mask is not None:
             self._refuse((*path, "mask"), "requests masking, which this version does not have",
                          "leave the column out with a select")  # fmt: skip
+            return
         if len(verbs) != 1:
             what = "must be one step" if verbs else "is empty"
             self._refuse(path, what, f"give one of {', '.join(VERBS[:-1])}")

@@ -7,16 +7,21 @@ Nothing here is loaded before a test requests the fixture.
 
 from __future__ import annotations
 
-from kfm.testing.trial import Trial
-from kfm.testing.trial_failures import UpdaterFailed
-
 TYPE_CHECKING = False
 __all__ = ["Trial", "UpdaterFailed"]
+
+if TYPE_CHECKING:
+    from kfm.testing.trial import Trial
+    from kfm.testing.trial_failures import UpdaterFailed
 
 
 def __getattr__(name: str) -> object:
     if name == "Trial":
+        from kfm.testing.trial import Trial
+
         return Trial
     if name == "UpdaterFailed":
+        from kfm.testing.trial_failures import UpdaterFailed
+
         return UpdaterFailed
     raise AttributeError(f"module 'kfm.testing' has no attribute {name!r}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kfm.testing.trial import Trial
+if TYPE_CHECKING:
+    from kfm.testing.trial import Trial
 
 
 @pytest.fixture
@@ -22,6 +23,8 @@ def kfm_updater(
     made: list[Trial] = []
 
     def make(what: Any, **said: Any) -> Trial:
+        from kfm.testing.trial import Trial  # here, so that a test that does not ask for it loads nothing
+
         said.setdefault("near", str(request.path.parent))
         made.append(Trial(what, str(tmp_path_factory.mktemp("kfm")), **said))
         return made[-1]

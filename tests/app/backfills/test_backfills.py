@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kfm.scheduling.pool_slots import Asked, take
+from kfm.scheduling.pool_slots import SlotRequest, take
 from kfm.store.process_identity import is_held
 from tests.app.backfills.sites import Site
 
@@ -159,7 +159,7 @@ def test_who_finds_every_slot_taken_takes_no_further_partition(tmp_path: Path, m
         file.write("pools: {disk: 1}\n")
     site.backfill("start", "--later")
     with site.open("write") as session:
-        other = Asked(pool="disk", slots=1, key="other", about="other", received_ms=0, low=False)
+        other = SlotRequest(pool="disk", slots=1, key="other", about="other", received_ms=0, low=False)
         lease = take(session.state, other, "elsewhere:1:1:1:1", 60_000, session.clock.now_ms(), is_held)
         assert lease is not None
     site.kfm_up()

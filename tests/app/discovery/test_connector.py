@@ -147,13 +147,17 @@ PART = "sources = manifest.sources[1:]"
 LICENSE = 'said = {"license": "none", "checks"'
 
 WRONG = {
-    "discover() gives no Capabilities": ("return Capabilities(", "return tuple(", "discover() gave something"),
-    "transform() gives no artifacts": ("return WorkArtifacts({", "return ({", "transform() gave something"),
+    "discover() gives no Capabilities": ("return Capabilities(", "return tuple(", "discover() did not return"),
+    "transform() gives no artifacts": ("return WorkArtifacts({", "return ({", "transform() did not return"),
     "a key that is a text": ("{(ref.uri.split", "{str(ref.uri.split", "is not a tuple of texts"),
     "validate() checks nothing": (f"({CHECKS})", "()", "it checked nothing"),
     "an answer that is no bool": ('Check("rows.some", bool(texts))', 'Check("rows.some", texts)', "not true or false"),
     "an id made of data": ('Check("rows.some"', "Check(texts[0]", "no plain id"),
-    "publish() names another version": ("ctx.version.digest, said", '"sha256:" + "0" * 64, said', "another version"),
+    "publish() names another version": (
+        "ctx.version.digest, said",
+        '"sha256:" + "0" * 64, said',
+        "a version that this run did not make",
+    ),
     "publish() changes the licence": ('said = {"checks"', LICENSE, "sensitivity or license"),
     "transform() reaches outside": (PART, "open('/etc/hostname').read(); sources = ()", "open"),
     "transform() asks for a reader": (PART, "sources = ctx.read.inputs", "transform() has no read"),

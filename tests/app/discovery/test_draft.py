@@ -139,7 +139,12 @@ def test_the_difference_is_the_same_wherever_and_whenever_it_is_made(place: Plac
     """Two clones, two clocks, another order of the items: the same difference, branch and commit."""
     shown = place.draft("--dry-run").out
     again = place.kfm(
-        "discover", f"{place.web.url}/stac", "--draft-pr", "--dry-run", env={"KFM_NOW": "2030-01-01T00:00:00Z"}
+        "catalog",
+        "discover",
+        f"{place.web.url}/stac",
+        "--draft-pr",
+        "--dry-run",
+        env={"KFM_NOW": "2030-01-01T00:00:00Z"},
     )
     catalogs.api(
         place.web,
@@ -294,7 +299,7 @@ WRONG = {
     "a remote that is a flag": ("flag", 3, "there is no remote"),
     "a remote that does not answer": ("away", 69, "does not reach the other repository"),
     "no token": ("token", 3, "GITHUB_TOKEN"),
-    "no name of a repository": ("name", 3, "is not a repository of pull requests"),
+    "no name of a repository": ("name", 3, "names no repository of pull requests"),
     "datasets on one line": ("flow", 3, "nothing can be added to"),
 }
 

@@ -327,9 +327,10 @@ def test_a_declaration_that_is_not_plainly_public_is_refused(kfm: Kfm, old: str,
     for words in (("config", "show"), ("run",)):
         said = kfm(*words)
         assert said.code == 3, said
-        assert "datasets.wells.promote is auto" in said.complaint
-        assert "plainly public" in said.complaint
-        assert "promote: manual" in said.complaint
+        first = said.err.partition("\n")[0]
+        assert "datasets.wells.promote is auto" in first
+        assert "plainly public" in first
+        assert "promote: manual" in first
     assert not Path("public").exists()
 
 

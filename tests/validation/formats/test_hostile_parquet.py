@@ -178,7 +178,7 @@ def test_a_spoilt_page_of_any_column_is_noticed() -> None:
 
 def test_a_footer_is_read_as_far_as_it_can_be_believed() -> None:
     footer = footer_of(GOOD)
-    assert footer is not None and footer.rows == quakes().num_rows and b"geo" in footer.said
+    assert footer is not None and footer.rows == quakes().num_rows and b"geo" in footer.metadata
     pick = random.Random(13)
     size = struct.unpack("<I", GOOD[-8:-4])[0]
     for _ in range(300):

@@ -54,6 +54,16 @@ class Report(NamedTuple):
     mistakes: list[Mistake]
 
 
+def _gathered(problems: Iterator[BadInput]) -> list[BadInput]:
+    """Return every mistake; one that stops the search itself is the last of them."""
+    found: list[BadInput] = []
+    try:
+        found.extend(problems)
+    except BadInput as problem:
+        found.append(problem)
+    return found
+
+
 def check(path: str | None, env: Mapping[str, str]) -> Report:
     """Checks kfm.yml and every file it names. Raises nothing for what is wrong with them."""
     first: BadInput | None = None
@@ -68,7 +78,7 @@ def check(path: str | None, env: Mapping[str, str]) -> Report:
         return Report(where, [where], [_mistake(problem, where) for problem in found])
     where = resolved.document.where
     files: list[str] = [where]
-    collected = [*found, *_of_files(resolved, files)]
+    collected = [*found, *_gathered(_of_files(resolved, files))]
     said = first.message if first is not None else ""
     unique = dict.fromkeys(problem.message for problem in collected if problem.message != said)
     by_message = {problem.message: problem for problem in reversed(collected)}

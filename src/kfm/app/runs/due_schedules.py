@@ -111,7 +111,10 @@ def _after_mistakes(resolved: Resolved, schedules: Sequence[Schedule]) -> Iterat
                 hint = f"did you mean {close}?" if close else "name one of kfm.yml"
                 word = "after" if schedule.after else "of"
                 yield BadInput(f"{schedule.place}: {word} names no dataset {printable(name)}", hint=hint)
-    circle = circle_in(dependencies(resolved, schedules))
+    try:
+        circle = circle_in(dependencies(resolved, schedules))
+    except BadInput:  # a dataset name that is not valid, which has a mistake of its own
+        return
     place = next((each.place for each in schedules if each.dataset in circle and each.after), "")
     if place:
         yield BadInput(

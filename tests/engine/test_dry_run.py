@@ -1,7 +1,6 @@
-"""A dry run changes nothing, and what it foretells is what then happens, byte for byte.
+"""A dry run changes nothing, and what it predicts is what then happens, byte for byte.
 
-The same holds for every command that only looks. (`kfm doctor` is not one of them: it tries the disk by
-writing to it.)
+The same holds for every command that only looks. (`kfm doctor` tries the disk by writing to it.)
 """
 
 from __future__ import annotations

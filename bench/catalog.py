@@ -19,12 +19,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from kfm import Output, Plan, SourceRef, Step, Updater, config
-from kfm.app.core.catalogs import build, items
-from kfm.app.core.ledger_sinks import tell_sinks
-from kfm.app.core.session import Session, open_session
+from kfm.app.metadata.catalogs import build, items
+from kfm.app.metadata.ledger_sinks import tell_sinks
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import Session, open_session
 from kfm.fsio import REAL
 from kfm.sinks.catalog_files import CatalogFolder
 

@@ -21,10 +21,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import msgspec
 
 from kfm import config
-from kfm.app.core.session import open_session
 from kfm.app.provenance.explain import explain, written
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import open_session
 from kfm.clock import parse_instant, rfc3339
 
 UPDATER = """\

@@ -22,11 +22,11 @@ from typing import Any
 import weather
 from probe import Stopwatch, peak_mib, report
 
-from kfm.app.core.datasets import dataset_updater
-from kfm.app.core.run_ports import run_ports
+from kfm.app.authority.run_ports import run_ports
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.datasets import dataset_updater
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCES = 10
@@ -50,7 +50,7 @@ def dataset(name: str, kind: str, source: str = "") -> str:
 
 
 def session(path: str) -> Any:
-    from kfm.app.core.session import open_session
+    from kfm.app.session.session import open_session
     from kfm.config import load
 
     return open_session(load(path, {}))

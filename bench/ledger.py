@@ -22,10 +22,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import msgspec
 
 from kfm import config
-from kfm.app.core.attester import Attester
-from kfm.app.core.session import open_session, trust_of
 from kfm.app.provenance.attestation import verify
 from kfm.app.provenance.audit import audit
+from kfm.app.session.attester import Attester
+from kfm.app.session.session import open_session, trust_of
 from kfm.crypto.checkpoints import TreeHead, Verifier, sign_checkpoint
 from kfm.crypto.ledger_verify import export_lines, verify_export
 from kfm.crypto.merkle import Frontier, leaf_hash

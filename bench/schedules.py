@@ -69,7 +69,7 @@ def laid_out(folder: str, schedules: int, datasets: int = DATASETS, *, aged: boo
 
 
 def opened(path: str, clock: Any) -> Any:
-    from kfm.app.core.session import open_session
+    from kfm.app.session.session import open_session
     from kfm.config import load
 
     return open_session(load(path, {}), clock=clock)

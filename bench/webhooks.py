@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from kfm import config  # noqa: E402
-from kfm.app.core.session import open_session  # noqa: E402
+from kfm.app.session.session import open_session  # noqa: E402
 from tests.api.door import Case, Senders, installation, served  # noqa: E402
 
 

@@ -250,7 +250,7 @@ def killed_in_the_middle(project: Project, dataset: str) -> tuple[int, int]:
 
 def journaled(project: Project) -> tuple[int, int]:
     """How many steps of the unfinished run are done, and how many there are."""
-    from kfm.app.core.session import open_session
+    from kfm.app.session.session import open_session
     from kfm.config import load
 
     with open_session(load(str(project.folder / "kfm.yml"), os.environ), mode="read") as session:

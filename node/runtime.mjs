@@ -1,4 +1,4 @@
-/** Opens a session: the one file that knows which backend was chosen. Twin of src/kfm/app/core/session.py. */
+/** Opens a session: the one file that knows which backend was chosen. Twin of src/kfm/app/session/session.py. */
 
 import fs from "node:fs";
 import path from "node:path";

@@ -33,9 +33,9 @@ import kfm_cases  # noqa: E402
 import msgspec  # noqa: E402
 from probe import payload  # noqa: E402
 
-from kfm.app.core.datasets import dataset_updater  # noqa: E402
 from kfm.app.runs.run_control import run_trigger  # noqa: E402
 from kfm.app.runs.trigger_request import new_trigger  # noqa: E402
+from kfm.app.session.datasets import dataset_updater  # noqa: E402
 
 ROUNDS = 7
 BATCH = 1000  # steps of a wide plan that one commit is for

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from kfm import config
-from kfm.app.core.session import open_session
+from kfm.app.session.session import open_session
 from kfm.errors import BadInput
 from kfm.model.secret import Secret
 from kfm.scheduling.webhook_signatures import Hook, Rejected, verify

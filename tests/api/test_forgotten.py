@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from kfm import config
-from kfm.app.core.session import Session, open_session
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_inbox import replay
+from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock, rfc3339
 from kfm.errors import Denied
 from kfm.model.records import Delivery, EndedTrigger

@@ -12,8 +12,8 @@ import pytest
 
 from kfm.api import webhooks
 from kfm.api.webhooks import Answer, InboxWriter, WebhookApp
-from kfm.app.core.session import Session, open_session
 from kfm.app.runs.trigger_inbox import Message, reception_of
+from kfm.app.session.session import Session, open_session
 from kfm.config import load
 from kfm.errors import KfmError, Unavailable
 from tests.api.door import SECRETS, installation

@@ -16,7 +16,7 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.signer import SSlibKey
 
 from kfm import config
-from kfm.app.core.session import open_tables
+from kfm.app.session.session import open_tables
 from kfm.model.ports import Tables
 from kfm.projections.attestations import PROVENANCE, TESTED, VERDICT
 from tests.cli.conftest import Kfm

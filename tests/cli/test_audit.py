@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kfm import config
-from kfm.app.core.session import open_session
+from kfm.app.session.session import open_session
 from kfm.crypto.checkpoints import Verifier, open_checkpoint
 from kfm.crypto.merkle import is_beginning, is_included, leaf_hash
 from tests.cli.conftest import Kfm

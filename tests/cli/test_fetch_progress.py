@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from kfm import config
-from kfm.app.core.session import open_session
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import open_session
 from kfm.cli.render import fetched
 
 from .conftest import Kfm

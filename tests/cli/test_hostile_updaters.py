@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kfm.app.core.session import open_session
+from kfm.app.session.session import open_session
 from kfm.config import load
 from tests.engine.installations import Answer, Installation, contents
 from tests.engine.site_under_test import folder_site

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kfm.app.core.session import open_session
+from kfm.app.session.session import open_session
 from kfm.config import load
 from kfm.model.records import Trigger
 from tests.cli.conftest import Answer, Kfm

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from kfm import config
-from kfm.app.core.session import open_session
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import open_session
 from kfm.clock import FixedClock
 from kfm.store.process_identity import holder_is_dead, is_held, this_process
 from tests.abilities import lacking

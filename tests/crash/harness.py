@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kfm.app.core.session import Session, open_session, open_tables
 from kfm.app.runs.run_control import resume_runs, run_operation, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import Session, open_session, open_tables
 from kfm.clock import Clock, FixedClock
 from kfm.config import load
 from kfm.model.canonical import canonical

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from kfm.app.core.session import Session
+from kfm.app.session.session import Session
 from kfm.crypto.merkle import leaf_hash, root_of
 from kfm.model.canonical import canonical
 from kfm.model.keys import GENESIS, digest

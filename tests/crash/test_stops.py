@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import kfm.store.sqlite
-from kfm.app.core.session import open_tables
 from kfm.app.runs.settlement import settle_session
+from kfm.app.session.session import open_tables
 from kfm.clock import FixedClock
 from kfm.errors import Busy, Fenced
 from kfm.model.records import Lease

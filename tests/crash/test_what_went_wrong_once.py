@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from kfm.app.core.session import open_session
 from kfm.app.runs.run_control import resume_runs, run_operation
 from kfm.app.runs.settlement import settle_session
+from kfm.app.session.session import open_session
 from kfm.clock import FixedClock
 from kfm.engine.execute import Crew
 from kfm.engine.step_results import Results

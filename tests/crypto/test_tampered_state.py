@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 from kfm import config
-from kfm.app.core.session import open_session, open_tables
 from kfm.app.provenance.audit import audit, export
+from kfm.app.session.session import open_session, open_tables
 from kfm.cli.main import main
 from kfm.crypto.checkpoints import TreeHead, Verifier, sign_checkpoint
 from kfm.crypto.ledger_verify import verify_export

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from kfm.app.core.session import open_session
+from kfm.app.session.session import open_session
 from kfm.cli.main import main
 from kfm.config import load
 

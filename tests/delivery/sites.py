@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from kfm import Output, Plan, SourceRef, Step, Updater
-from kfm.app.core.catalogs import build
-from kfm.app.core.session import Mode, Session, open_session
+from kfm.app.metadata.catalogs import build
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import Mode, Session, open_session
 from kfm.config import load
 from kfm.model.records import Receipt
 

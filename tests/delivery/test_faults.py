@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from kfm.app.core.datasets import public_retention
-from kfm.app.core.ledger_sinks import how_far, tell_sinks
-from kfm.app.core.session import Session
 from kfm.app.maintenance.reconcile import drifts
+from kfm.app.metadata.ledger_sinks import how_far, tell_sinks
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.datasets import public_retention
+from kfm.app.session.session import Session
 from kfm.fsio import Fs
 from kfm.sinks.catalog_files import CatalogFolder
 from tests.crash.harness import Ended, Voice, in_child

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kfm.app.core.catalogs import build, differences
-from kfm.app.core.session import Session
+from kfm.app.metadata.catalogs import build, differences
 from kfm.app.runs.run_control import run_operation
 from kfm.app.runs.settlement import settle_session
+from kfm.app.session.session import Session
 from kfm.delivery.catalog_content import Cataloguing
 from tests.delivery.sites import Site, tree
 from tests.sampling import sampled

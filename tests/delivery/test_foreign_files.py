@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kfm.app.core.catalog_validation import validate
-from kfm.app.core.catalogs import build, differences
+from kfm.app.metadata.catalog_validation import validate
+from kfm.app.metadata.catalogs import build, differences
 from kfm.app.runs.run_control import run_operation
 from kfm.app.runs.settlement import settle_session
 from kfm.config import load

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kfm import config
-from kfm.app.core import schema_store
-from kfm.app.core.session import Session, open_session
+from kfm.app.metadata import schema_store
+from kfm.app.session.session import Session, open_session
 from tests.cli.conftest import Answer, Kfm, kfm, plain_environment, started  # noqa: F401
 
 OVERRIDING = """

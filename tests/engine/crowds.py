@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kfm import Output, Plan, SourceRef, Step, Updater
-from kfm.app.core.session import Mode, Session, open_session
 from kfm.app.runs.run_control import resume_runs
 from kfm.app.runs.settlement import settle_session
+from kfm.app.session.session import Mode, Session, open_session
 from kfm.config import load
 from kfm.engine.verify import verify
 from kfm.errors import KfmError

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from kfm.app.core.session import Session, open_session
+from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock
 from kfm.config import load
 from kfm.engine.run import run

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kfm.app.core.session import Session
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.run_exports import artifacts_of
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import Session
 from kfm.model import json_schemas
 from kfm.model.canonical import canonical
 from kfm.model.names import check_path

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kfm.app.core.session import open_session
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import open_session
 from kfm.config import load
 from tests.engine.installations import ROOT, Answer, Installation, environment
 from tests.sampling import sampled

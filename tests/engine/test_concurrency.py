@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 import kfm.engine.upsert as engine
-from kfm.app.core.session import Session
 from kfm.app.runs.run_control import resume_runs, run_operation, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import Session
 from kfm.engine.verify import verify
 from kfm.errors import Moved, Unavailable
 from kfm.model.records import Receipt

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from kfm.app.core.session import open_session
 from kfm.app.runs.run_exports import wal
+from kfm.app.session.session import open_session
 from kfm.config import load
 from kfm.model.canonical import canonical
 from tests.engine.installations import NOW, Server, contents, environment, kansas, kansas_files, serving

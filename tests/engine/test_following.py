@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from kfm.app.core import ledger_sinks
-from kfm.app.core.backends import sink_lock
-from kfm.app.core.session import Session
+from kfm.app.metadata import ledger_sinks
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.backends import sink_lock
+from kfm.app.session.session import Session
 from kfm.clock import FixedClock
 from kfm.delivery.followers import LATEST_MS, Follower, follow, progress
 from kfm.errors import BadInput, Corrupt, KfmError, StorageFailed, Unavailable

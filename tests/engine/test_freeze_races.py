@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from kfm.app.core.datasets import dataset_updater
-from kfm.app.core.session import Session
 from kfm.app.runs.run_control import resume_runs, run_operation, run_trigger
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.datasets import dataset_updater
+from kfm.app.session.session import Session
 from kfm.errors import Frozen, KfmError
 from kfm.model.records import LedgerEntry, Receipt, Step
 from kfm.model.updater import Output

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from kfm.app.core.datasets import dataset_updater
-from kfm.app.core.session import Session, open_session
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.datasets import dataset_updater
+from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock, SystemClock
 from kfm.config import load
 from kfm.engine import heartbeat

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kfm import Updater
-from kfm.app.core.session import load
 from kfm.app.runs.run_control import run_operation
 from kfm.app.runs.settlement import settle_session
+from kfm.app.session.session import load
 from kfm.cli.main import main
 from kfm.config import DatasetConfig, Resolved
 from tests.engine.tiles import PARTS, Site, rows
@@ -126,7 +126,7 @@ def test_code_that_changed_is_told_of_the_partition_it_made(tmp_path: Path, monk
     site = Site(tmp_path)
     site.run("East")
     site.run("West")
-    monkeypatch.setattr("kfm.app.core.session.load", _other_code)
+    monkeypatch.setattr("kfm.app.session.session.load", _other_code)
     assert [each.code for each in site.run("West", force=True, reason="again").warnings] == []
     assert [each.code for each in site.run("West").warnings] == []
     told = site.run("East")

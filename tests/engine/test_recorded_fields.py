@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from kfm.app.core.session import Session
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.run_exports import artifacts_of, wal
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import Session
 from kfm.model.records import Receipt
 from kfm.parsing.strict_json import decode
 from kfm.policy.policy_bundle import shipped

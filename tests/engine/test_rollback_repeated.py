@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kfm import config
-from kfm.app.core.session import open_session
 from kfm.app.runs.run_control import run_operation
+from kfm.app.session.session import open_session
 from tests.node.sites import Site, declared
 
 

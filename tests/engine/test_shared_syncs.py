@@ -7,11 +7,11 @@ from pathlib import Path
 import apsw
 import pytest
 
-from kfm.app.core.datasets import dataset_updater
-from kfm.app.core.session import Session
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.run_exports import wal
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.datasets import dataset_updater
+from kfm.app.session.session import Session
 from kfm.model.records import Step
 from kfm.model.updater import Output, Reader
 from tests.engine.site_under_test import folder_site, opened

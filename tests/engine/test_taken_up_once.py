@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from kfm.app.core.datasets import dataset_updater
-from kfm.app.core.session import Session
 from kfm.app.runs import execution
 from kfm.app.runs.execution import resuming
 from kfm.app.runs.run_control import resume_runs, run_operation, run_trigger
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.datasets import dataset_updater
+from kfm.app.session.session import Session
 from kfm.errors import BadInput, Conflict, Frozen, PlanDrift, Unavailable
 from kfm.model.records import Step
 from kfm.model.updater import Output, Reader

@@ -13,12 +13,12 @@ import msgspec
 import pytest
 
 from kfm import __version__
-from kfm.app.core.datasets import dataset_updater
-from kfm.app.core.run_ports import run_ports
-from kfm.app.core.session import Session, open_session
+from kfm.app.authority.run_ports import run_ports
 from kfm.app.runs.run_control import resume_runs, run_operation, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.datasets import dataset_updater
+from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock, rfc3339
 from kfm.config import load
 from kfm.engine.receipt_stage import merge

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kfm.app.core.datasets import dataset_updater
-from kfm.app.core.session import Session
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.run_exports import wal
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.datasets import dataset_updater
+from kfm.app.session.session import Session
 from kfm.model.canonical import canonical
 from kfm.model.records import Step, WalRecord
 from kfm.model.updater import Output, Reader

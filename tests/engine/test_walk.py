@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kfm.app.core.datasets import dataset_updater
 from kfm.app.runs.run_control import resume_runs, run_trigger
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.datasets import dataset_updater
 from kfm.engine.run import run
 from kfm.errors import Busy
 from kfm.model.keys import digest

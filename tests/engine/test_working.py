@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kfm.app.core.session import Session
 from kfm.app.runs import execution
 from kfm.app.runs.execution import Request, Tell, Undelivered, moving, resuming, running, work
+from kfm.app.session.session import Session
 from kfm.errors import Corrupt, KfmError, Refused
 from kfm.model.records import Receipt
 from tests.engine.crowds import Installation

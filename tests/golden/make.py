@@ -16,10 +16,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kfm.app.core.datasets import dataset_updater
-from kfm.app.core.session import Session, open_session
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.datasets import dataset_updater
+from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock
 from kfm.config import load
 from kfm.model.records import Step

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kfm import config
-from kfm.app.core.session import open_tables
+from kfm.app.session.session import open_tables
 from tests.engine.installations import Answer, Installation, environment, stamps
 from tests.node.twin import ROOT, node
 from tests.store.compared import TABLES

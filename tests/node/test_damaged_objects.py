@@ -62,7 +62,7 @@ def test_not_a_byte_of_a_damaged_object_is_written_out(site: Weather) -> None:
 
 def test_the_gate_is_decided_before_the_commit_begins(site: Weather, monkeypatch: pytest.MonkeyPatch) -> None:
     from kfm import config
-    from kfm.app.core.session import open_session
+    from kfm.app.session.session import open_session
     from kfm.engine import upsert
 
     order: list[str] = []

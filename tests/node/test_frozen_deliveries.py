@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kfm import config
-from kfm.app.core.session import open_session
+from kfm.app.session.session import open_session
 from tests.node.sites import Site, contents, declared
 
 

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from kfm import config
-from kfm.app.core.session import open_session
 from kfm.app.runs.run_control import run_operation
+from kfm.app.session.session import open_session
 from kfm.model.records import Receipt
 from kfm.operations.registry import operations
 from kfm.scheduling.triggers import operation_trigger

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kfm import __version__, config
-from kfm.app.core.session import open_session
+from kfm.app.session.session import open_session
 from kfm.clock import FixedClock
 from kfm.store.process_identity import holder_is_dead, this_process
 from tests.engine.installations import Server, environment, serving

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kfm.app.core.datasets import dataset_updater
 from kfm.app.runs.run_control import run_trigger
+from kfm.app.session.datasets import dataset_updater
 from kfm.scheduling.triggers import keep, update_trigger
 from tests.engine.installations import Installation
 from tests.engine.site_under_test import folder_site, opened

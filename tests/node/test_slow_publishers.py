@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kfm import config
-from kfm.app.core.session import open_session
 from kfm.app.runs.settlement import settle_session
+from kfm.app.session.session import open_session
 from tests.engine.installations import environment
 from tests.node.sites import command, declared
 from tests.node.test_frozen_deliveries import Weather

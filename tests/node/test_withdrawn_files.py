@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kfm import config
-from kfm.app.core.session import open_session
 from kfm.app.runs.run_control import run_operation
 from kfm.app.runs.settlement import settle_session
+from kfm.app.session.session import open_session
 from tests.node.sites import contents, declared
 from tests.node.test_frozen_deliveries import Weather
 

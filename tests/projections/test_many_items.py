@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kfm.app.core import catalog_validation
+from kfm.app.metadata import catalog_validation
 from kfm.model.canonical import canonical
 from kfm.model.public_run import PublicArtifact, artifact_id
 from kfm.projections import stac

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from kfm import config
-from kfm.app.core.protection_files import readable_row
-from kfm.app.core.session import Session, open_session
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.run_exports import wal
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.protection_files import readable_row
+from kfm.app.session.session import Session, open_session
 from kfm.delivery.public_runs import public_runs
 from kfm.engine.run_journal import SettledPlan
 from kfm.model.canonical import canonical
@@ -202,7 +202,7 @@ def test_a_pipe_in_a_catalog_is_broken_and_nobody_waits_for_it(ran: Kfm) -> None
 def test_without_the_library_nothing_is_said_to_be_valid(ran: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
-    from kfm.app.core import schema_store
+    from kfm.app.metadata import schema_store
 
     schema_store.validator.cache_clear()
     monkeypatch.setitem(sys.modules, "jsonschema_rs", None)

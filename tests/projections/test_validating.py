@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kfm.app.core import catalog_validation, schema_store
+from kfm.app.metadata import catalog_validation, schema_store
 from kfm.projections import cloudevents, dcat, openlineage, prov
 from tests.projections import samples
 from tests.projections.test_outside_tools import DOCUMENTS, PLACES, written

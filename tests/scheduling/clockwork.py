@@ -12,8 +12,8 @@ import sys
 import time
 
 from kfm import config
-from kfm.app.core.session import open_session
 from kfm.app.daemon.daemon_loop import Upkeep
+from kfm.app.session.session import open_session
 from kfm.clock import Clock
 from kfm.errors import Conflict, KfmError
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from kfm import config
-from kfm.app.core.session import Session, open_session
 from kfm.app.daemon.daemon_loop import Upkeep
 from kfm.app.runs.due_schedules import schedules_of
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock
 from kfm.errors import BadInput
 

@@ -70,7 +70,7 @@ def at_work(site: Path, steps: int) -> subprocess.Popen[bytes]:
 
 def held(site: Path) -> list[str]:
     from kfm import config
-    from kfm.app.core.session import open_session
+    from kfm.app.session.session import open_session
 
     with open_session(config.load(str(site / "kfm.yml"), {"KFM_ACCEPT_WEAK_STORAGE": "true"}), mode="read") as session:
         assert not any(session.state.runs.unfinished()) and not any(session.state.inbox.waiting())

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from kfm import config
-from kfm.app.core.session import Session, open_session
 from kfm.app.daemon.daemon_loop import Upkeep
+from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock, rfc3339
 
 MINUTE = 60_000

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kfm import config
-from kfm.app.core.session import Session, open_session
 from kfm.app.runs.freshness import freshness
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock
 from kfm.engine.execute import Crew
 from kfm.errors import BadInput

@@ -13,12 +13,12 @@ import pytest
 
 import kfm
 from kfm import config
-from kfm.app.core.session import Session, open_session
 from kfm.app.daemon.daemon_loop import Beside, Upkeep
 from kfm.app.runs.due_schedules import schedules_of
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.trigger_inbox import reception_of, take
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock, rfc3339
 from kfm.errors import BadInput
 from kfm.model.records import Receipt

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from kfm import config
-from kfm.app.core.session import open_session
 from kfm.app.daemon.daemon_loop import Upkeep
+from kfm.app.session.session import open_session
 from kfm.clock import rfc3339
 from tests.scheduling.clockwork import FileClock
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-import kfm.app.core.pools
+import kfm.app.session.pools
 from kfm import config
-from kfm.app.core.run_ports import run_ports
-from kfm.app.core.session import Session, open_session
+from kfm.app.authority.run_ports import run_ports
 from kfm.app.runs.run_control import resume_runs, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock
 from kfm.errors import Full
 from kfm.scheduling.triggers import keep
@@ -59,7 +59,7 @@ def opened(folder: Path, now_ms: int = BEGIN_MS) -> Session:
 
 def elsewhere() -> None:
     """In a child: it is a process of another machine, of which nobody here sees whether it lives."""
-    kfm.app.core.pools.this_process = lambda: f"elsewhere:{os.getpid()}:1:2:3"  # type: ignore[attr-defined]
+    kfm.app.session.pools.this_process = lambda: f"elsewhere:{os.getpid()}:1:2:3"  # type: ignore[attr-defined]
 
 
 def run_once(folder: Path) -> None:
@@ -73,7 +73,7 @@ def wait_once(folder: Path) -> None:
     """Somebody has the slot for as long as another looks for one; then it is its turn."""
     with opened(folder) as session:
         waiting = keep(session.state, new_trigger(session, "one", actor="tester"))
-        with kfm.app.core.pools.slot(
+        with kfm.app.session.pools.slot(
             session, new_trigger(session, "two"), run_ports(session, "two"), None, patient=False
         ):
             for _ in range(3):
@@ -103,9 +103,9 @@ def after(folder: Path, now_ms: int) -> Any:
 
     def child(_voice: Voice) -> Any:
         with opened(folder, now_ms) as session:
-            (gpu,) = kfm.app.core.pools.shown(session, ["gpu"])
+            (gpu,) = kfm.app.session.pools.shown(session, ["gpu"])
             try:
-                with kfm.app.core.pools.slot(
+                with kfm.app.session.pools.slot(
                     session, new_trigger(session, "two"), run_ports(session, "two"), None, patient=False
                 ):
                     got = True
@@ -115,7 +115,7 @@ def after(folder: Path, now_ms: int) -> Any:
             if not session.state.refs.at("processed/one"):  # it died before it had asked
                 run_trigger(session, new_trigger(session, "one", actor="tester"))
             settle_session(session)
-            (gpu,) = kfm.app.core.pools.shown(session, ["gpu"])
+            (gpu,) = kfm.app.session.pools.shown(session, ["gpu"])
             assert (gpu.free, gpu.waiting) == (1, [])
             assert not any(session.state.runs.unfinished()) and not any(session.state.inbox.waiting())
             return [gpu.free, got, session.state.refs.at("processed/one")]

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from kfm import config
-from kfm.app.core.session import Session, open_session
 from kfm.app.maintenance.metrics import events, lines
 from kfm.app.runs.run_control import resume_runs, run_operation, run_trigger
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock
 from kfm.engine.execute import Crew
 from kfm.errors import Full

@@ -10,13 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from kfm import config
-from kfm.app.core import pools
-from kfm.app.core.run_ports import run_ports
-from kfm.app.core.session import Session, open_session
+from kfm.app.authority.run_ports import run_ports
 from kfm.app.daemon.daemon_loop import Upkeep
 from kfm.app.runs.freshness import freshness
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session import pools
+from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock
 from kfm.engine import heartbeat
 from kfm.errors import BadInput, Broken, Fenced, Full

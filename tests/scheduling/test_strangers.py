@@ -10,12 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from kfm import config
-from kfm.app.core.session import Session, open_session
 from kfm.app.daemon.daemon_loop import Upkeep
 from kfm.app.previews.branch_previews import sweep
 from kfm.app.runs.freshness import freshness
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock
 from kfm.engine.execute import Crew
 from kfm.errors import KfmError

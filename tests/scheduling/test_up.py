@@ -17,10 +17,10 @@ from urllib.request import Request, urlopen
 import pytest
 
 from kfm import config
-from kfm.app.core.session import Session, open_session
 from kfm.app.daemon.leader_election import Turn
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock, SystemClock, rfc3339
 from kfm.model.secret import Secret
 from kfm.scheduling.triggers import keep

@@ -236,7 +236,7 @@ BUGS: dict[str, Bug] = {
         "tests/engine/test_gate.py",
     ),
     "a dry run opens the database for writing": Bug(
-        "kfm.app.core.backends:open_tables",
+        "kfm.app.session.backends:open_tables",
         "    return OverlayTables(SnapshotTables(path))",
         "    from kfm.store.sqlite import SqliteTables as Writing\n\n    return OverlayTables(Writing(path))",
         "tests/engine/test_dry_run.py",

@@ -97,7 +97,7 @@ CLAIMS: dict[str, Bug] = {
         "tests/engine/test_dry_run.py::test_on_every_state_the_effects_foretold_are_the_effects_made",
     ),
     "U7": Bug(
-        "kfm.app.core.backends:open_tables",
+        "kfm.app.session.backends:open_tables",
         "return OverlayTables(SnapshotTables(path))",
         "from kfm.store.sqlite import SqliteTables as Writing\n\n    return OverlayTables(Writing(path))",
         "tests/engine/test_dry_run.py::test_no_call_to_the_system_changes_anything",
@@ -358,7 +358,7 @@ CLAIMS: dict[str, Bug] = {
         f"{TWO}::test_a_name_proves_nothing",
     ),
     "O13 used once": Bug(
-        "kfm.app.core.authorization:_using",
+        "kfm.app.authority.authorization:_using",
         'order.became("used")',
         'order.became("open")',
         f"{TWO}::test_an_order_is_used_once",
@@ -376,7 +376,7 @@ CLAIMS: dict[str, Bug] = {
         f"{TWO}::test_nobody_signs_for_what_he_asked_for",
     ),
     "O13 exactly what was asked for": Bug(
-        "kfm.app.core.authorization:MATTER",
+        "kfm.app.authority.authorization:MATTER",
         '"subject", "records", "before", "after",',
         '"records", "before",',
         f"{TWO}::test_what_was_approved_is_exactly_what_is_done",

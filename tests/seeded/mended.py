@@ -195,7 +195,7 @@ MENDED: dict[str, Bug] = {
         f"{SMALL}::test_a_configuration_above_that_is_somebody_elses_is_not_taken",
     ),
     "an unknown extension passes without a word": Bug(
-        "kfm.app.core.catalog_validation:Checked.verdict",
+        "kfm.app.metadata.catalog_validation:Checked.verdict",
         '"unchecked" if self.unchecked else "valid"',
         '"valid"',
         "tests/projections/test_validating.py::test_an_unknown_extension_is_unchecked_and_never_valid",
@@ -340,13 +340,13 @@ MENDED: dict[str, Bug] = {
         f"{SMALL}::test_what_authors_wrote_is_loaded_outside_the_write_transaction",
     ),
     "a mask without a label is taken for nothing": Bug(
-        "kfm.app.core.label_match:mistakes",
+        "kfm.app.authority.label_match:mistakes",
         "        if not _is_labelled(session, each, holding):\n",
         "        if False:\n",
         "tests/engine/protected/test_mask_without_label.py::test_nothing_is_fetched_run_or_published",
     ),
     "a label on nothing is taken for nothing": Bug(
-        "kfm.app.core.label_match:mistakes",
+        "kfm.app.authority.label_match:mistakes",
         "    for index in _on_nothing(session, written):\n        found = True\n",
         "    for index in ():\n        found = True\n",
         "tests/engine/protected/test_mask_without_label.py::test_nothing_is_fetched_run_or_published",

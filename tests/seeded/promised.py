@@ -106,7 +106,7 @@ PROMISED: dict[str, Bug] = {
         "tests/store/test_ledger_tree.py",
     ),
     "a revoked key proves": Bug(
-        "kfm.app.core.trust:Trust.believed",
+        "kfm.app.session.trust:Trust.believed",
         "for key in listed if not key.revoked_at]",
         "for key in listed]",
         "tests/app/governance/test_vouched.py",

@@ -59,13 +59,13 @@ TOLD: dict[str, Bug] = {
         f"{NEO4J}::test_what_is_older_changes_nothing_in_one_batch_and_over_several",
     ),
     "O10 the catalog's schemas": Bug(
-        "kfm.app.core.catalog_gate:faults",
+        "kfm.app.metadata.catalog_gate:faults",
         "    if session.resolved.config.catalog:",
         "    if not session.resolved.config.catalog:",
         "tests/delivery/test_gates.py::test_a_catalog_that_would_not_validate_is_not_published",
     ),
     "O10 the graph": Bug(
-        "kfm.app.core.catalog_gate:_graph",
+        "kfm.app.metadata.catalog_gate:_graph",
         "        elif isinstance(one, Fault):\n            yield one",
         "        elif isinstance(one, Fault):\n            pass",
         "tests/delivery/test_gates.py::test_a_lost_edge_of_the_graph_is_not_published_over",

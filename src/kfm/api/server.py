@@ -18,9 +18,9 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from kfm.api.webhooks import InboxWriter, WebhookApp
-from kfm.app.core.datasets import dataset_updater
-from kfm.app.core.session import Session
 from kfm.app.runs.trigger_inbox import reception_of
+from kfm.app.session.datasets import dataset_updater
+from kfm.app.session.session import Session
 from kfm.clock import SystemClock
 from kfm.errors import BadInput
 

@@ -13,8 +13,8 @@ from contextlib import ExitStack
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from kfm.app.core.session import Session
 from kfm.app.runs.trigger_inbox import Message, Reception, take
+from kfm.app.session.session import Session
 from kfm.errors import KfmError
 
 MAX_BYTES = 256 * 1024

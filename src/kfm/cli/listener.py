@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import argparse
     import ssl
 
-    from kfm.app.core.session import Session
     from kfm.app.daemon.source_watch import Watch
     from kfm.app.runs.execution import Outcome
+    from kfm.app.session.session import Session
     from kfm.cli.session import Tally
     from kfm.config import Resolved
     from kfm.model.records import Receipt

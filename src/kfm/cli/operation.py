@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kfm.app.core.keyring import in_force, signer_at
+from kfm.app.authority.keyring import in_force, signer_at
 from kfm.app.runs.execution import moving, work
 from kfm.cli.render import Screen
 from kfm.cli.run_report import show_runs, tell_moves
@@ -14,7 +14,7 @@ from kfm.errors import EXIT_CODES, BadInput
 if TYPE_CHECKING:
     import argparse
 
-    from kfm.app.core.keyring import Signer
+    from kfm.app.authority.keyring import Signer
     from kfm.config import Resolved
 
 
@@ -70,7 +70,7 @@ def signer_of(options: argparse.Namespace, reason: str) -> Signer | None:
 def deploy(
     options: argparse.Namespace, screen: Screen, resolved: Resolved, operation: str, dataset: str, ref: str
 ) -> int:
-    from kfm.app.core.signed_policies import current
+    from kfm.app.authority.signed_policies import current
 
     who = person(options)
     signer = signer_of(options, who["reason"])

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kfm.app.core.session import open_session
 from kfm.app.runs.queries import replan
+from kfm.app.session.session import open_session
 from kfm.errors import KfmError, PlanImpure
 from kfm.model.records import Record, SourceRef, Trigger
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from kfm.app.core.input_checks import one_line
+from kfm.app.session.input_checks import one_line
 from kfm.cli.render import Screen, short, size
 from kfm.cli.session import Tally
 from kfm.errors import BadInput, KfmError
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from kfm.app.core.session import Session
     from kfm.app.runs.execution import Outcome
+    from kfm.app.session.session import Session
     from kfm.config import Resolved
     from kfm.model.records import Effect, Receipt, RefEntry
 
@@ -194,8 +194,8 @@ def finding_rows(sources: list[dict[str, Any]]) -> list[tuple[str, str, str, str
 
 def tell_moves(session: Session, screen: Screen, receipt: Receipt) -> None:
     """What moved, and what a person does next."""
-    from kfm.app.core.datasets import is_public_version
     from kfm.app.runs.run_exports import published_folder
+    from kfm.app.session.datasets import is_public_version
 
     if receipt.outcome == "unchanged":
         screen.say("nothing moved: it is there already")

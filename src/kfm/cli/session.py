@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from kfm import config
-from kfm.app.core import input_checks
-from kfm.app.core.input_checks import one_line as one_line
+from kfm.app.session import input_checks
+from kfm.app.session.input_checks import one_line as one_line
 from kfm.cli.render import Screen
 from kfm.errors import EXIT_CODES, BadInput, KfmError
 
 if TYPE_CHECKING:
     import argparse
 
-    from kfm.app.core.session import Mode, Session
     from kfm.app.runs.execution import Undelivered
+    from kfm.app.session.session import Mode, Session
     from kfm.config import Resolved
     from kfm.model.records import Receipt
 
@@ -46,8 +46,8 @@ def opened(
     Opening it to write makes the store if there is none: whatever can be wrong with what was typed is
     checked before.
     """
-    from kfm.app.core.backends import open_log
-    from kfm.app.core.session import open_session
+    from kfm.app.session.backends import open_log
+    from kfm.app.session.session import open_session
 
     resolved = resolved or settings(options)
     log = None
@@ -64,7 +64,7 @@ def opened(
             yield session
         finally:
             if session.adopted:
-                from kfm.app.core.rule_adoption import adopted_line
+                from kfm.app.authority.rule_adoption import adopted_line
 
                 for receipt in session.adopted:
                     screen.say(adopted_line(session, receipt))

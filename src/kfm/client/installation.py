@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kfm.app.core import input_checks
-from kfm.app.core.session import Mode, Session, open_session
 from kfm.app.data import version_reader
 from kfm.app.maintenance.status import status
 from kfm.app.provenance.explain import explain
 from kfm.app.runs import execution, queries
 from kfm.app.runs.visibility import plainly_public
+from kfm.app.session import input_checks
+from kfm.app.session.session import Mode, Session, open_session
 from kfm.client.answer_records import Explained, Overview, Planned, Ran, Refs, shown_as
 from kfm.client.display import Displayable
 from kfm.client.pinned_version import Reading

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import polars
     import xarray
 
-    from kfm.app.core.session import Session
     from kfm.app.data.version_reader import Found
+    from kfm.app.session.session import Session
 
 Opened = Callable[[], AbstractContextManager["Session"]]
 

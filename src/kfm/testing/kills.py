@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from kfm.app.core.session import Mode, Session, load, open_tables, session_on
+from kfm.app.session.session import Mode, Session, load, open_tables, session_on
 from kfm.config import DatasetConfig, Resolved
 from kfm.model.updater import Updater
 

@@ -8,10 +8,10 @@ import shutil
 import msgspec
 
 from kfm import config
-from kfm.app.core.session import Mode, Session
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import Mode, Session
 from kfm.model import refs
 from kfm.model.manifests import entries
 from kfm.model.records import Receipt

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kfm import config
-from kfm.app.core.session import Session, open_session
+from kfm.app.session.session import Session, open_session
 from kfm.cli.main import main
 from kfm.model.manifests import entries
 

@@ -13,9 +13,9 @@ import pytest
 from kfm import config
 from kfm.app.backfills.backfill_control import start, under_way
 from kfm.app.backfills.backfill_worker import Worker
-from kfm.app.core.session import Session, open_session
 from kfm.app.runs.run_control import resume_runs, run_operation
 from kfm.app.runs.settlement import settle_session
+from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock, parse_instant
 from kfm.engine.verify import verify
 from kfm.errors import KfmError

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from kfm import config
-from kfm.app.core.session import Session, open_session
 from kfm.app.daemon.source_watch import Watch
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock
 from kfm.errors import KfmError
 from kfm.model.records import Receipt

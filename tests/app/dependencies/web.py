@@ -13,10 +13,10 @@ from collections import Counter
 from pathlib import Path
 
 from kfm import config
-from kfm.app.core.session import Session, open_session
 from kfm.app.daemon.daemon_loop import Upkeep
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock
 from kfm.errors import Conflict, KfmError
 from kfm.model.records import Run

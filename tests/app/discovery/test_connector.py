@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kfm.app.core.session import open_session
+from kfm.app.session.session import open_session
 from kfm.config import load
 from tests.engine.installations import Answer, Installation
 

@@ -267,7 +267,7 @@ def test_the_list_that_changes_while_it_is_decided_stops_the_commit(museum: Site
     ]
     plant = f"""
 import subprocess, sys
-import kfm.app.core.authorization as authority
+import kfm.app.authority.authorization as authority
 real = authority._using
 def using(*given):
     warrant = real(*given)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from kfm import config
-from kfm.app.core.session import open_session
+from kfm.app.session.session import open_session
 from kfm.delivery.public_runs import public_runs
 from kfm.model.public_run import PublicRun
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kfm import config
-from kfm.app.core.catalog_gate import held_against
-from kfm.app.core.session import open_session
+from kfm.app.metadata.catalog_gate import held_against
+from kfm.app.session.session import open_session
 from kfm.model.records import Decision, RefMove
 from tests.app.provenance.looking import last, told
 from tests.app.provenance.test_told import SOURCE, digest_of

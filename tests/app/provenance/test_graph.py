@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from kfm import config
-from kfm.app.core.session import Session, open_session
+from kfm.app.session.session import Session, open_session
 from kfm.model.lineage_edges import used_by
 from kfm.store.index_check import differences
 from kfm.store.sqlite import SqliteTables

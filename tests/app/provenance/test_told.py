@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from kfm import config
-from kfm.app.core.attester import _statements
-from kfm.app.core.session import open_session
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.attester import _statements
+from kfm.app.session.session import open_session
 from kfm.delivery.public_runs import public_runs
 from kfm.model import keys
 from kfm.model.canonical import canonical

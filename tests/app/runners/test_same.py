@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from kfm import config
-from kfm.app.core.session import open_session
 from kfm.app.runs.queries import triggers
+from kfm.app.session.session import open_session
 from kfm.model.canonical import canonical
 from tests.app.runners import steps
 from tests.sampling import sampled

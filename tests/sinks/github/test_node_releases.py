@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from kfm import config
-from kfm.app.core.session import open_session
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import open_session
 from tests.node.twin import node
 from tests.sampling import sampled
 from tests.sinks.github.standin import REPOSITORY, TOKEN, GitHub, github

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from kfm import config
-from kfm.app.core.session import Session, open_session
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import Session, open_session
 from kfm.errors import KfmError, Refused, Unavailable
 from tests.engine.installations import Installation
 from tests.sampling import sampled

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kfm.app.core.graph_sink import statements
+from kfm.app.metadata.graph_sink import statements
 from kfm.model.outbox_messages import Letter
 from kfm.model.public_run import PublicArtifact, PublicInput, PublicLabels, PublicRun
 from kfm.model.records import RefMove

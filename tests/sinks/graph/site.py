@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from kfm.app.core.session import Session
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import Session
 from kfm.store.state_tables import CATALOGUE
 from tests.engine.crowds import Installation
 

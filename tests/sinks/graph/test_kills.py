@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kfm.app.core.ledger_sinks import how_far, tell_sinks
+from kfm.app.metadata.ledger_sinks import how_far, tell_sinks
 from kfm.delivery import followers
 from kfm.delivery.public_runs import public_runs
 from tests.crash.harness import Ended, Voice, in_child

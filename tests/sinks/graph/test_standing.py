@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kfm.app.core.session import Session
 from kfm.app.maintenance.reconcile import drifts, repair
+from kfm.app.session.session import Session
 from kfm.delivery.public_runs import public_runs
 from kfm.model import manifests
 from kfm.model.public_run import artifact_id

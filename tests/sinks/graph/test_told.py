@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from kfm.app.core.session import Session
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.session import Session
 from kfm.delivery.followers import progress
 from kfm.delivery.public_runs import public_runs
 from kfm.model.lineage_edges import made_by, used_by

@@ -7,13 +7,13 @@ from itertools import islice
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
+from kfm.app.authority.gates import policies_of
+from kfm.app.authority.run_ports import run_ports
 from kfm.app.backfills.backfill_worker import Telling, is_alive, is_set
-from kfm.app.core.datasets import dataset_config, dataset_updater
-from kfm.app.core.gates import policies_of
-from kfm.app.core.run_ports import run_ports
 from kfm.app.runs.due_schedules import schedules_of
 from kfm.app.runs.run_control import run_operation
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.datasets import dataset_config, dataset_updater
 from kfm.clock import parse_instant
 from kfm.config.backfill_files import Backfill, declared_backfills
 from kfm.errors import BadInput, Conflict, Refused
@@ -28,7 +28,7 @@ from kfm.parsing.record_shape import nearest
 from kfm.scheduling.backfill_cursor import BackfillProgress, store_plan, todo
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.model.updater import Updater
 
 ONE_BY_ONE = 200  # partitions that are looked up each for itself, before all that there are is read

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from kfm.app.core.datasets import dataset_config, dataset_updater
 from kfm.app.runs.auto_promotion import promoted
 from kfm.app.runs.due_schedules import schedules_of
 from kfm.app.runs.run_control import resume_runs, run_trigger
 from kfm.app.runs.trigger_request import new_trigger, trigger_updater
+from kfm.app.session.datasets import dataset_config, dataset_updater
 from kfm.clock import rfc3339
 from kfm.errors import Broken, Conflict, Frozen, Full, KfmError, PlanDrift
 from kfm.model import refs
@@ -25,7 +25,7 @@ from kfm.scheduling.tick_claims import is_paused
 from kfm.store.process_identity import is_held, this_process
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 CONFLICTS = 3  # in a row, until somebody else is let have it
 LATER_S = 15  # until one that is over, or that something stops, is looked at again

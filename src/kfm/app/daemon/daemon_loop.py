@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
 from kfm.app.backfills.backfill_worker import Backfills
-from kfm.app.core.datasets import dataset_config
-from kfm.app.core.session import Session
 from kfm.app.daemon.leader_election import Turn
 from kfm.app.daemon.source_watch import Watch
 from kfm.app.previews.preview_expiry import DAYS, old, swept
 from kfm.app.runs.due_schedules import Ticker, read_again, schedules_of
+from kfm.app.session.datasets import dataset_config
+from kfm.app.session.session import Session
 from kfm.config.schedule_files import stamp
 from kfm.errors import BadInput, Broken, Busy, KfmError
 from kfm.model import refs

@@ -14,7 +14,7 @@ from kfm.errors import Busy, Conflict
 from kfm.store.process_identity import is_held, this_process
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.model.records import Lease
 
 

@@ -7,13 +7,13 @@ from functools import partial
 
 import msgspec
 
-from kfm.app.core.datasets import dataset_config
-from kfm.app.core.run_ports import run_ports
-from kfm.app.core.session import Session
+from kfm.app.authority.run_ports import run_ports
 from kfm.app.runs.auto_promotion import following, left
 from kfm.app.runs.event_schedules import asked_by, note_event
 from kfm.app.runs.run_control import fetch_source, resume_runs, run_trigger
 from kfm.app.runs.trigger_request import trigger_updater
+from kfm.app.session.datasets import dataset_config
+from kfm.app.session.session import Session
 from kfm.clock import parse_instant
 from kfm.engine.receipt_stage import merge
 from kfm.errors import Broken, Full, KfmError, Refused

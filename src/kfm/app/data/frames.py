@@ -30,7 +30,7 @@ from kfm.errors import BadInput
 from kfm.model.canonical import canonical
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 EXTRA = "frames"
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")

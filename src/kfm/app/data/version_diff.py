@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kfm.app.core.protection_files import readable_objects
 from kfm.app.data.row_diff import RowDifference, compared, nothing
 from kfm.app.data.row_reader import Unknown, rows_of
 from kfm.app.runs.visibility import Openness
+from kfm.app.session.protection_files import readable_objects
 from kfm.clock import parse_instant
 from kfm.errors import BadInput, Denied
 from kfm.model import refs
@@ -24,7 +24,7 @@ from kfm.parsing.dates import is_date
 from kfm.parsing.record_shape import nearest
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 ZONES = ("processed", "published")
 DAY_MS = 86_400_000

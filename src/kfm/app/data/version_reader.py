@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kfm import DISTRIBUTION
-from kfm.app.core.protection_files import readable_objects
 from kfm.app.runs.queries import entries_of, exact_key, find_entry, find_version
 from kfm.app.runs.resolve import find_thing
+from kfm.app.session.protection_files import readable_objects
 from kfm.app.stewards.protected_tables import Columns, columns_in, records_of, table_of
 from kfm.errors import BadInput, Corrupt, KfmError, Unavailable
 from kfm.model.lineage_edges import ZONES
@@ -24,7 +24,7 @@ from kfm.model.records import Layout, ManifestEntry
 from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 TABLES = {"text/csv": ",", "text/tab-separated-values": "\t"}
 LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})

@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from kfm.app.core.gates import policies_of
-from kfm.app.core.protection_files import is_configured
-from kfm.app.core.session import open_session
+from kfm.app.authority.gates import policies_of
 from kfm.app.runs.due_schedules import mistakes_in
+from kfm.app.session.protection_files import is_configured
+from kfm.app.session.session import open_session
 from kfm.config import backfill_files, config_loader, schedule_files
 from kfm.config.config_loader import Resolved
 from kfm.config.config_mistakes import mistakes_of
@@ -185,7 +185,7 @@ def _read(
 
 def _of_matches(resolved: Resolved) -> Iterator[BadInput]:
     """Masks without labels, and labels that match nothing. The state knows datasets that kfm.yml named before."""
-    from kfm.app.core.label_match import mistakes
+    from kfm.app.authority.label_match import mistakes
 
     if not is_configured(resolved):
         return

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 
-from kfm.app.core.backends import folders, place_verdicts
-from kfm.app.core.datasets import dataset_names, dataset_updater
-from kfm.app.core.gates import Gates
-from kfm.app.core.ledger_sinks import how_far
-from kfm.app.core.protection_files import readable_objects
-from kfm.app.core.run_ports import run_ports
-from kfm.app.core.schema_store import LACKING, is_installed
-from kfm.app.core.session import Session, load, open_tables, session_on
+from kfm.app.authority.gates import Gates
+from kfm.app.authority.run_ports import run_ports
+from kfm.app.metadata.ledger_sinks import how_far
+from kfm.app.metadata.schema_store import LACKING, is_installed
 from kfm.app.runs.trigger_request import default_actor
+from kfm.app.session.backends import folders, place_verdicts
+from kfm.app.session.datasets import dataset_names, dataset_updater
+from kfm.app.session.protection_files import readable_objects
+from kfm.app.session.session import Session, load, open_tables, session_on
 from kfm.app.stewards.public_repair import compare_all, published_datasets
 from kfm.config import Resolved
 from kfm.engine.code_changes import code_changed
@@ -143,7 +143,7 @@ def code_verdicts(session: Session) -> list[CheckResult]:
 
 def label_verdicts(session: Session) -> list[CheckResult]:
     """Masks without a label, labels on nothing, labels that cannot be read: nothing is run or published meanwhile."""
-    from kfm.app.core.label_match import problems
+    from kfm.app.authority.label_match import problems
 
     return [
         CheckResult(check="labels.match", ok=False, found=problem.message, why=problem.hint)

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from kfm.app.core.backends import sink_lock
-from kfm.app.core.graph_sink import graph_follower, graph_sink, statements
-from kfm.app.core.session import Session
+from kfm.app.metadata.graph_sink import graph_follower, graph_sink, statements
+from kfm.app.session.backends import sink_lock
+from kfm.app.session.session import Session
 from kfm.delivery.followers import Follower, taking_turns
 from kfm.delivery.public_runs import public_run
 from kfm.model.outbox_messages import Letter

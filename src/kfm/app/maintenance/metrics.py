@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kfm.app.core.datasets import dataset_config
 from kfm.app.runs.due_schedules import shown
 from kfm.app.runs.freshness import freshness
+from kfm.app.session.datasets import dataset_config
 from kfm.clock import parse_instant, rfc3339
 from kfm.delivery.public_runs import public_run
 from kfm.model import refs
@@ -18,7 +18,7 @@ from kfm.scheduling.pool_slots import pool_status
 from kfm.store.process_identity import is_held
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.model.records import LedgerEntry
 
 MINUTE_MS = 60_000

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from kfm.app.core.catalogs import build, differences
-from kfm.app.core.ledger_sinks import how_far
-from kfm.app.core.protection_files import readable_objects
-from kfm.app.core.session import Session
 from kfm.app.maintenance.graph_check import compare
 from kfm.app.maintenance.graph_check import repair as tell_again
+from kfm.app.metadata.catalogs import build, differences
+from kfm.app.metadata.ledger_sinks import how_far
 from kfm.app.runs.settlement import settle_session
+from kfm.app.session.protection_files import readable_objects
+from kfm.app.session.session import Session
 from kfm.app.stewards.public_repair import check_all, published_datasets, repair_all
 from kfm.errors import Denied, KfmError
 from kfm.model import manifests, refs

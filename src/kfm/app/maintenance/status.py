@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kfm.app.core.authorization import orders
-from kfm.app.core.datasets import dataset_names
+from kfm.app.authority.authorization import orders
 from kfm.app.maintenance.doctor import at_a_glance
 from kfm.app.runs.change_requests import standing
 from kfm.app.runs.freshness import check_targets, judged
 from kfm.app.runs.queries import held_sources, worker
 from kfm.app.runs.visibility import Openness
+from kfm.app.session.datasets import dataset_names
 from kfm.clock import parse_instant, rfc3339
 from kfm.model import refs
 from kfm.model.labels import PUBLISHABLE, Level
@@ -25,7 +25,7 @@ from kfm.model.reports.freshness_record import Verdict as Fresh
 from kfm.store.filesystem_check import CheckResult
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 MINUTE_MS = 60_000
 LOOKED_AT = 20  # entries of a dataset in which its last run is looked for

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kfm import config
-from kfm.app.core.datasets import dataset_config, dataset_updater
 from kfm.app.previews.git_branches import Repository
 from kfm.app.runs.execution import Request
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.datasets import dataset_config, dataset_updater
 from kfm.config import DatasetConfig, Resolved
 from kfm.errors import BadInput, Corrupt, Moved, Refused, Sovereignty
 from kfm.fsio import REAL, failing_as_storage
@@ -42,8 +42,8 @@ from kfm.model.records import Receipt, Trigger
 from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
     from kfm.app.runs.execution import Tell
+    from kfm.app.session.session import Session
 
 FOLDER = ".kfm/previews"
 

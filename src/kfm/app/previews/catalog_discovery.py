@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from kfm.app.core.session import Session
+from kfm.app.session.session import Session
 from kfm.errors import BadInput, Refused
 from kfm.model.records import FetchRequest
 from kfm.model.reports.discovered_datasets import CatalogKind, Discovery, Finding, Offer, Status, named

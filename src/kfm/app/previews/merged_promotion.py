@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kfm.app.core.datasets import dataset_updater
-from kfm.app.core.protection_files import readable_objects
-from kfm.app.core.run_ports import run_ports
+from kfm.app.authority.run_ports import run_ports
 from kfm.app.previews.branch_previews import below, sweep
 from kfm.app.previews.git_branches import Repository
 from kfm.app.runs.change_requests import operate
 from kfm.app.runs.execution import Request
 from kfm.app.runs.run_control import run_operation
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.datasets import dataset_updater
+from kfm.app.session.protection_files import readable_objects
 from kfm.engine.plan_preview import inputs_now
 from kfm.errors import BadInput, KfmError, Refused
 from kfm.model import manifests, refs
@@ -28,9 +28,9 @@ from kfm.model.records import Receipt, Record
 from kfm.operations.move_updater import NOTHING
 
 if TYPE_CHECKING:
-    from kfm.app.core.keyring import Signer
-    from kfm.app.core.session import Session
+    from kfm.app.authority.keyring import Signer
     from kfm.app.runs.execution import Tell
+    from kfm.app.session.session import Session
 
 
 class Difference(Record, frozen=True):

@@ -13,7 +13,7 @@ from kfm.model.records import Receipt
 from kfm.scheduling.triggers import DAY_MS
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 
 DAYS = 14  # after which one that nobody built anew has had its time

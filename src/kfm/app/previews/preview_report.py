@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kfm.app.core.catalogs import letters_of
+from kfm.app.metadata.catalogs import letters_of
 from kfm.app.runs.policy_checks import ask_all, exit_code
 from kfm.app.stewards.leak_scan import known_of_state
 from kfm.clock import rfc3339
@@ -35,8 +35,8 @@ from kfm.parsing.documents import dotted
 from kfm.projections.preview_report_text import junit, markdown, picture
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
     from kfm.app.previews.branch_previews import Proposal
+    from kfm.app.session.session import Session
 
 MOST_KEYS = 20
 MOST_LINES = 12
@@ -264,7 +264,7 @@ def _inputs(session: Session, each: PreviewedDataset) -> Iterator[str]:
 
 def _catalog(session: Session, each: PreviewedDataset) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What the catalog would say otherwise, and where a schema says no to it."""
-    from kfm.app.core.catalog_validation import check
+    from kfm.app.metadata.catalog_validation import check
 
     letters, moves = letters_of(session), list(session.state.refs.history(refs.published(each.dataset)))
     last = RefEntry(

@@ -15,7 +15,7 @@ from kfm.sinks.http_transport import HttpTransport
 from kfm.sinks.pull_requests import PullRequests
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.model.reports.preview_findings import Proposed
 
 CHECK = "kfm preview"

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
-from kfm.app.core.attester import Attester
-from kfm.app.core.pages_sink import expected_pages
-from kfm.app.core.session import Session, trust_of
-from kfm.app.core.trust import Trusted
+from kfm.app.metadata.pages_sink import expected_pages
 from kfm.app.provenance.audit import included
+from kfm.app.session.attester import Attester
+from kfm.app.session.session import Session, trust_of
+from kfm.app.session.trust import Trusted
 from kfm.app.stewards.public_repair import expected_files, published_datasets
 from kfm.crypto.envelopes import unwrap
 from kfm.errors import BadInput, Corrupt, KfmError

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from kfm.app.core.classification import protection_for
-from kfm.app.core.session import Session, trust_of
-from kfm.app.core.trust import Trusted
+from kfm.app.authority.classification import protection_for
 from kfm.app.runs.queries import find_run
+from kfm.app.session.session import Session, trust_of
+from kfm.app.session.trust import Trusted
 from kfm.crypto import merkle
 from kfm.crypto.checkpoints import TreeHead, Unsigned, Verifier, open_checkpoint
 from kfm.crypto.encryption import decrypted, encryption_key_id

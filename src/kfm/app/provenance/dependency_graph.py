@@ -15,7 +15,7 @@ from kfm.model.reports.dataset_dependencies import STANDS, Asset, AssetGraph, De
 from kfm.projections import dependency_tree
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.model.schedules import Schedule
 
 LOOKED_AT = 1000  # moves of a ref in which what became of a version is looked for

@@ -28,7 +28,7 @@ from kfm.projections.explanation_page import page
 from kfm.projections.mermaid import chart
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 MOST = 500  # runs that are told of; more are counted
 LOOKED_AT = 2000  # runs of a dataset in which a good one is looked for

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from kfm.app.core.session import Session
 from kfm.app.runs.resolve import find_thing
+from kfm.app.session.session import Session
 from kfm.delivery.public_runs import entry_of, public_run
 from kfm.errors import BadInput
 from kfm.model.lineage_edges import DATASET, ZONES, version_named

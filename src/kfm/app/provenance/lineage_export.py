@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from kfm.app.core.session import Session
+from kfm.app.session.session import Session
 from kfm.delivery.public_runs import public_run
 from kfm.errors import BadInput
 from kfm.model.canonical import canonical

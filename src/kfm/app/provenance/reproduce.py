@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from kfm.app.core.datasets import dataset_updater
-from kfm.app.core.protection_files import readable_objects
-from kfm.app.core.run_ports import run_ports
-from kfm.app.core.session import Session, open_session
+from kfm.app.authority.run_ports import run_ports
 from kfm.app.runs.resolve import find_thing
+from kfm.app.session.datasets import dataset_updater
+from kfm.app.session.protection_files import readable_objects
+from kfm.app.session.session import Session, open_session
 from kfm.clock import rfc3339
 from kfm.engine.replay import again, rewind, went_out_from
 from kfm.errors import BadInput, Corrupt, Denied, KfmError, Refused

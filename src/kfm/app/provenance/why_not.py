@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
-from kfm.app.core.datasets import public_retention
 from kfm.app.provenance.dependency_graph import graph
 from kfm.app.provenance.explain import tell_of
 from kfm.app.runs.policy_checks import THEIRS
@@ -18,6 +17,7 @@ from kfm.app.runs.policy_checks import explain as rules
 from kfm.app.runs.queries import held_sources, worker
 from kfm.app.runs.resolve import Thing, find_thing
 from kfm.app.runs.review_queue import order_items
+from kfm.app.session.datasets import public_retention
 from kfm.clock import rfc3339
 from kfm.delivery.public_runs import entry_of, public_run
 from kfm.errors import EXIT_CODES, KfmError, Refused
@@ -27,7 +27,7 @@ from kfm.model.records import Receipt, Record, RefEntry, Run
 from kfm.projections.live_versions import live_versions
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 What = Literal[
     "frozen", "working", "unfinished", "waiting", "failed", "held", "blocked", "approval", "masked", "closed", "noop",

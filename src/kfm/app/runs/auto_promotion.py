@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kfm.app.core.run_ports import run_ports
+from kfm.app.authority.run_ports import run_ports
 from kfm.app.runs.run_control import run_operation
 from kfm.errors import Broken, Busy, Conflict, Denied, Fenced, KfmError, Moved, Sovereignty
 from kfm.model import refs
@@ -19,7 +19,7 @@ from kfm.model.records import Decision, Receipt, RefEntry, RefMove, Standing
 from kfm.model.zone_requests import Asking
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 ACTOR = "kfm, promote: auto"
 OTHERS = (Busy.code, Conflict.code, Fenced.code, Moved.code)  # somebody else is at it, or was
@@ -104,8 +104,8 @@ def _ended_well(receipt: Receipt) -> bool:
 
 def check_plainly_public(session: Session, dataset: str, version: str) -> None:
     """Denied if a person is to look at it first: where people sign, and where a label says something."""
-    from kfm.app.core.authorization import labelled
-    from kfm.app.core.keyring import in_force
+    from kfm.app.authority.authorization import labelled
+    from kfm.app.authority.keyring import in_force
 
     hint = f"say promote: manual in kfm.yml, and publish with `kfm publish {dataset}`"
     if in_force(session) is not None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from kfm.app.core.authorization import asked_by, is_about, matter, may_be_done, orders
-from kfm.app.core.keyring import in_force, now, who
-from kfm.app.core.run_ports import run_ports
+from kfm.app.authority.authorization import asked_by, is_about, matter, may_be_done, orders
+from kfm.app.authority.keyring import in_force, now, who
+from kfm.app.authority.run_ports import run_ports
 from kfm.app.runs.run_control import run_operation
 from kfm.clock import parse_instant, rfc3339
 from kfm.crypto.approvals import Act, Kind, decide, sign_act
@@ -31,7 +31,7 @@ from kfm.parsing.characters import printable
 from kfm.scheduling.triggers import DAY_MS, operation_trigger
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 LONGEST_DAYS = 7
 TURNS = 5  # others may sign the same order at the same time

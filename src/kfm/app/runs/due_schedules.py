@@ -10,9 +10,9 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from kfm.app.core.datasets import dataset_config, dataset_updater
 from kfm.app.runs.run_control import run_operation
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.datasets import dataset_config, dataset_updater
 from kfm.clock import rfc3339
 from kfm.config.schedule_files import declared_schedules
 from kfm.config.upstream_datasets import circle_in, upstreams
@@ -31,7 +31,7 @@ from kfm.scheduling.tick_claims import is_paused as is_paused
 from kfm.scheduling.triggers import DAY_MS, keep
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.config import Resolved
 
 _declared: WeakKeyDictionary[Resolved, list[Schedule]] = WeakKeyDictionary()

@@ -18,7 +18,7 @@ from kfm.model.records import Trigger, TriggerKind
 from kfm.model.schedules import Schedule, Tick
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.model.ports import Tx
 
 _known: WeakKeyDictionary[Session, dict[str, Schedule]] = WeakKeyDictionary()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from kfm.app.core.datasets import dataset_names
-from kfm.app.core.session import Session
 from kfm.app.runs.auto_promotion import following, left
 from kfm.app.runs.run_control import resume_runs, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.datasets import dataset_names
+from kfm.app.session.session import Session
 from kfm.errors import Broken, Conflict, Frozen, KfmError
 from kfm.model.records import Effect, Receipt
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kfm.app.core.datasets import dataset_config
 from kfm.app.runs.due_schedules import dependencies, schedules_of
+from kfm.app.session.datasets import dataset_config
 from kfm.clock import parse_instant, rfc3339
 from kfm.config.upstream_datasets import read_by
 from kfm.errors import BadInput
@@ -20,7 +20,7 @@ from kfm.scheduling.freshness_rules import MINUTE_MS, EndedRun, Spell, blame, de
 from kfm.scheduling.triggers import is_of_preview
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.config import Resolved
     from kfm.config.pace_settings import FreshnessConfig
 
@@ -171,7 +171,7 @@ def _pooled(session: Session) -> dict[str, list[Spell]]:
     """By dataset, how long what is at work or waits had to wait for a slot."""
     if not session.config.pools:
         return {}
-    from kfm.app.core.pools import waits
+    from kfm.app.session.pools import waits
 
     return {name: [Spell(*each, "waiting for a pool") for each in spans] for name, spans in waits(session).items()}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kfm.app.core.rule_adoption import finish, next_label_file
+from kfm.app.authority.rule_adoption import finish, next_label_file
 from kfm.app.runs.run_control import run_operation
 from kfm.fsio import REAL, failing_as_storage, write_apart
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.model.records import Receipt
 
 

@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from kfm.app.core.catalog_gate import faults, rules_asked
-from kfm.app.core.gates import Gates, policies_of
-from kfm.app.core.run_ports import run_ports
-from kfm.app.core.session import Session
+from kfm.app.authority.gates import Gates, policies_of
+from kfm.app.authority.run_ports import run_ports
+from kfm.app.metadata.catalog_gate import faults, rules_asked
 from kfm.app.runs.trigger_request import default_actor
+from kfm.app.session.session import Session
 from kfm.config import Resolved
 from kfm.engine.zone_gates import BESIDE
 from kfm.errors import BadInput, Denied, Refused, Sovereignty

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kfm.app.core.datasets import dataset_updater
-from kfm.app.core.protection_files import readable_objects, readable_row
-from kfm.app.core.run_ports import run_ports
-from kfm.app.core.session import Session
+from kfm.app.authority.run_ports import run_ports
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.datasets import dataset_updater
+from kfm.app.session.protection_files import readable_objects, readable_row
+from kfm.app.session.session import Session
 from kfm.errors import BadInput
 from kfm.model import refs
 from kfm.model.keys import scopes

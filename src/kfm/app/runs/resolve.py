@@ -18,7 +18,7 @@ from kfm.parsing.record_shape import nearest
 from kfm.projections.artifacts import published_path
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 Kind = Literal["dataset", "version", "file", "ref", "object", "run"]
 _HEX = frozenset("0123456789abcdef")

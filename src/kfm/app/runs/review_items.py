@@ -6,16 +6,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kfm.app.core.protection_files import readable_objects
-from kfm.app.core.review_item import Item
 from kfm.app.runs.queries import held_sources
+from kfm.app.session.protection_files import readable_objects
+from kfm.app.session.review_item import Item
 from kfm.errors import KfmError
 from kfm.model import refs
 from kfm.model.manifests import changes
 from kfm.model.records import Receipt
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 LOOKED_AT = 2000  # entries of the ledger, newest first, in which a gate that said no is looked for
 

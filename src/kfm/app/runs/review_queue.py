@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from difflib import unified_diff
 from typing import TYPE_CHECKING
 
-from kfm.app.core.authorization import orders
-from kfm.app.core.review_item import Item
+from kfm.app.authority.authorization import orders
 from kfm.app.runs.change_requests import DOES, standing
 from kfm.app.runs.review_items import gate_items, held_items
+from kfm.app.session.review_item import Item
 from kfm.crypto.approvals import ApprovalRequest
 from kfm.errors import BadInput
 from kfm.model.names import is_digest
@@ -17,7 +17,7 @@ from kfm.operations.registry import operations
 from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 
 def order_items(session: Session) -> Iterator[Item]:

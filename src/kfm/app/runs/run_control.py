@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kfm.app.core.classification import open_source, protection_for
-from kfm.app.core.datasets import dataset_updater
-from kfm.app.core.run_ports import run_ports
+from kfm.app.authority.classification import open_source, protection_for
+from kfm.app.authority.run_ports import run_ports
 from kfm.app.runs.trigger_request import default_actor, trigger_updater
+from kfm.app.session.datasets import dataset_updater
 from kfm.engine.run import run
 from kfm.errors import Broken, KfmError, Refused
 from kfm.model.preview_records import preview_of
@@ -21,7 +21,7 @@ from kfm.parsing.characters import printable
 from kfm.scheduling.triggers import operation_trigger
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.engine.run_context import Ports
     from kfm.model.records import Fetched, FetchRequest, Receipt, Run, Trigger
     from kfm.model.updater import Updater
@@ -36,8 +36,8 @@ def run_trigger(session: Session, trigger: Trigger, updater: Updater | None = No
     """
     ports = run_ports(session, trigger.dataset)
     if session.mode == "write" and (ports.protection is not None or session.config.policy.folder):
-        from kfm.app.core.recall import recall
-        from kfm.app.core.rule_adoption import adopt_rules
+        from kfm.app.authority.recall import recall
+        from kfm.app.authority.rule_adoption import adopt_rules
 
         adopt_rules(session, trigger.dataset)
         if ports.protection is not None:
@@ -56,7 +56,7 @@ def _run(
 ) -> Receipt:
     if not session.config.pools:
         return run(trigger, updater, ports, unfinished)
-    from kfm.app.core.pools import slot
+    from kfm.app.session.pools import slot
 
     with slot(session, trigger, ports, unfinished, patient=patient) as ports:
         return run(trigger, updater, ports, unfinished)
@@ -83,7 +83,7 @@ def run_operation(
 
 def fetch_source(session: Session, request: FetchRequest, dataset: str) -> Fetched:
     """Fetch a source without a run: its bytes go into the object store, nothing else changes."""
-    from kfm.app.core.label_match import check_all
+    from kfm.app.authority.label_match import check_all
 
     check_all(session)
     opened = open_source(session, dataset, request.uri)

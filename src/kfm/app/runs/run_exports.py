@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import IO, Any
 
-from kfm.app.core.protection_files import readable_row
-from kfm.app.core.session import Session
+from kfm.app.session.protection_files import readable_row
+from kfm.app.session.session import Session
 from kfm.config import Resolved
 from kfm.engine.run_journal import SettledPlan
 from kfm.errors import Refused

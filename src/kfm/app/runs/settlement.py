@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from kfm.app.core.datasets import public_retention
-from kfm.app.core.ledger_sinks import tell_sinks
-from kfm.app.core.protection_files import is_configured
+from kfm.app.metadata.ledger_sinks import tell_sinks
+from kfm.app.session.datasets import public_retention
+from kfm.app.session.protection_files import is_configured
 from kfm.delivery.public_files import deliver
 from kfm.errors import KfmError
 from kfm.scheduling.triggers import DAY_MS, prune
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.model.records import Effect
 
 
@@ -48,7 +48,7 @@ def _waits(session: Session) -> bool:
     """Return whether nothing is added to the public files, because masks and labels do not fit together."""
     if not is_configured(session.resolved):
         return False
-    from kfm.app.core.label_match import are_right
+    from kfm.app.authority.label_match import are_right
 
     return not are_right(session)
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from kfm.app.core.session import Session
 from kfm.app.runs.event_schedules import asked_by, note_event, on_events
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.settlement import keep_ms
 from kfm.app.runs.trigger_request import trigger_updater
+from kfm.app.session.session import Session
 from kfm.clock import from_environment, rfc3339
 from kfm.config import Resolved
 from kfm.errors import BadInput, Denied, Refused

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kfm.app.core.datasets import dataset_config, dataset_updater
+from kfm.app.session.datasets import dataset_config, dataset_updater
 from kfm.clock import rfc3339
 from kfm.errors import BadInput, Refused
 from kfm.model.names import check_partition, dataset_id
@@ -16,7 +16,7 @@ from kfm.parsing.characters import is_printable
 from kfm.scheduling.triggers import update_trigger
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.model.records import Trigger, TriggerKind
     from kfm.model.updater import Updater
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kfm.app.core.labels_in_force import labels_in_force
-from kfm.app.core.protection_files import NO_LABELS, is_needed
+from kfm.app.authority.labels_in_force import labels_in_force
+from kfm.app.session.protection_files import NO_LABELS, is_needed
 from kfm.clock import rfc3339
 from kfm.config.upstream_datasets import above, most_closed, upstreams
 from kfm.errors import BadInput
@@ -17,7 +17,7 @@ from kfm.model.lineage_edges import ZONES
 from kfm.model.records import DatasetVersion
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 
 class Openness:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kfm.app.core.key_list_file import FILE, next_file
-from kfm.app.core.keyring import in_force, now
+from kfm.app.authority.keyring import in_force, now
 from kfm.app.runs.run_control import run_operation
 from kfm.app.runs.settlement import settle_session
+from kfm.app.session.key_list_file import FILE, next_file
 from kfm.clock import parse_instant, rfc3339
 from kfm.crypto.key_list import Custodian, Key, KeyList, Person, Purpose, Role, read_list, signed_list
 from kfm.crypto.signatures import SEED_SIZE, Signer, check_public
@@ -28,7 +28,7 @@ from kfm.model.secret import Secret
 from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 DAY_MS = 86_400_000
 

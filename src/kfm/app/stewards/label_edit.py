@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kfm.app.core.label_file import File, said, scalar
+from kfm.app.authority.label_file import File, said, scalar
 from kfm.app.stewards.label_report import holds
 from kfm.errors import BadInput, KfmError
 from kfm.fsio import Fs, failing_as_storage, write_apart
@@ -39,7 +39,7 @@ from kfm.parsing.dates import is_date
 from kfm.parsing.record_shape import nearest
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 EMPTY = b"version: 1\nlabels: []\n"
 KINDS = ("dataset", "source", "bytes", "record")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kfm.app.core.label_file import File, LabelAt
-from kfm.app.core.labels_in_force import labels_in_force
+from kfm.app.authority.label_file import File, LabelAt
+from kfm.app.authority.labels_in_force import labels_in_force
 from kfm.engine.protected.source_classification import address as plainly
 from kfm.engine.protected.source_classification import aged
 from kfm.errors import BadInput
@@ -25,7 +25,7 @@ from kfm.parsing.characters import printable
 from kfm.parsing.record_shape import nearest
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.config.dataset_settings import DatasetConfig
 
 

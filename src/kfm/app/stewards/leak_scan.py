@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kfm.app.core.label_file import read_bytes
-from kfm.app.core.protection_files import custodian_key_with
+from kfm.app.authority.label_file import read_bytes
+from kfm.app.session.protection_files import custodian_key_with
 from kfm.app.stewards.protected_tables import columns_of, policy_at, secret_at
 from kfm.errors import BadInput, Denied
 from kfm.masking.fingerprints import Fingerprints, Marker, of_stored
@@ -18,7 +18,7 @@ from kfm.model.secret import SHORTEST, Secret
 from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 _ORDER: tuple[Verdict, ...] = ("clean", "review", "deny")
 _UNREADABLE = ScanReport(verdict="deny", leaks=(Leak(rule="gate.unreadable", count=1),))

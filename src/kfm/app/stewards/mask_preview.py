@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kfm.app.core.label_file import read_bytes
+from kfm.app.authority.label_file import read_bytes
 from kfm.app.stewards.protected_tables import Columns, columns_of, labels_at, policy_at, secret_at
 from kfm.crypto.custodian_key import CustodianKey
 from kfm.engine.protected.protection import public_ids

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kfm.app.core.label_file import read_bytes
+from kfm.app.authority.label_file import read_bytes
 from kfm.errors import BadInput
 from kfm.model.labels import Labels, read_labels
 from kfm.model.masks import MaskingPolicy, read_policy

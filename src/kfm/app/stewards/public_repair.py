@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kfm.app.core import label_match
-from kfm.app.core.datasets import public_retention
-from kfm.app.core.protection_files import is_configured
-from kfm.app.core.session import Session, published_files
+from kfm.app.authority import label_match
 from kfm.app.runs.settlement import settle_session
+from kfm.app.session.datasets import public_retention
+from kfm.app.session.protection_files import is_configured
+from kfm.app.session.session import Session, published_files
 from kfm.delivery.public_files import Telling, listed
 from kfm.errors import Frozen, KfmError
 from kfm.model import manifests, refs
@@ -34,7 +34,7 @@ def differences(session: Session, dataset: str) -> list[Difference]:
     stay = live_versions(moves, public_retention(session, dataset))
     expected = {path: digest for path, digest, _ in expected_files(session, dataset)}
     if session.config.pages:
-        from kfm.app.core.pages_sink import expected_page
+        from kfm.app.metadata.pages_sink import expected_page
 
         expected |= expected_page(session, dataset)
     return published_files(session).differences(dataset, expected, _gone(dataset, moves, stay))
@@ -54,7 +54,7 @@ def expected_files(session: Session, dataset: str) -> Iterator[tuple[str, str, s
 def take_back(session: Session) -> list[dict[str, Any]]:
     """What labels close today is withdrawn, and the outside told at once. Of each dataset: why, how many versions were
     public, how many files are outside that should not be, and where it had been published."""
-    from kfm.app.core.recall import recall
+    from kfm.app.authority.recall import recall
 
     if not is_configured(session.resolved) and session.state.protected.is_empty():
         return []
@@ -94,7 +94,7 @@ def repair(session: Session, dataset: str) -> tuple[list[Difference], list[Effec
             page = f"datasets/{dataset}/index.html"
             telling.mend([path for path in altered if path not in (pointer_path(dataset), page)])
             if session.config.pages:
-                from kfm.app.core.pages_sink import build
+                from kfm.app.metadata.pages_sink import build
 
                 build(session)
     effects = list(session.publisher.trace)
@@ -133,7 +133,7 @@ def compare_all(session: Session, names: Sequence[str]) -> tuple[list[Difference
 def _front(session: Session) -> list[Difference]:
     if not session.config.pages:
         return []
-    from kfm.app.core.pages_sink import front_differs
+    from kfm.app.metadata.pages_sink import front_differs
 
     return list(front_differs(session))
 
@@ -153,7 +153,7 @@ def repair_all(session: Session, names: Sequence[str]) -> tuple[list[Difference]
             found += wrong
             effects += done
     if front := _front(session):
-        from kfm.app.core.pages_sink import build
+        from kfm.app.metadata.pages_sink import build
 
         build(session)
         found += front

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kfm.app.core.protection_files import readable_objects
 from kfm.app.runs.queries import (
     entries_of,
     exact_key,
     find_entry,
     find_version,
 )
+from kfm.app.session.protection_files import readable_objects
 from kfm.cli.render import Screen, short, size
 from kfm.cli.session import opened
 from kfm.errors import BadInput
@@ -21,7 +21,7 @@ from kfm.parsing.characters import printable
 if TYPE_CHECKING:
     import argparse
 
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.cli.parser import Parser
 
 

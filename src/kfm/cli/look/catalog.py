@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kfm.app.core.catalog_validation import validate as check
-from kfm.app.core.catalogs import build as build_all
+from kfm.app.metadata.catalog_validation import validate as check
+from kfm.app.metadata.catalogs import build as build_all
 from kfm.app.previews.catalog_discovery import discover as look
 from kfm.cli.render import Screen, short
 from kfm.cli.session import known_dataset, opened, settings
@@ -77,8 +77,8 @@ def build(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def show(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.core.catalogs import items
-    from kfm.app.core.catalogs import show as shown
+    from kfm.app.metadata.catalogs import items
+    from kfm.app.metadata.catalogs import show as shown
 
     resolved = settings(options)
     if options.items and not options.dataset:

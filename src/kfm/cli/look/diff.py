@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from kfm.app.core.session import Session
     from kfm.app.data.row_diff import RowDifference
     from kfm.app.data.version_diff import Difference, KeyChange, Point
+    from kfm.app.session.session import Session
     from kfm.cli.parser import Parser
     from kfm.cli.render import Screen
 

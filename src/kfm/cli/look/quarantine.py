@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kfm.app.core.datasets import dataset_config
 from kfm.app.runs.queries import (
     held_sources,
 )
+from kfm.app.session.datasets import dataset_config
 from kfm.cli.look.cat import _write_object
 from kfm.cli.render import Screen
 from kfm.cli.run_report import FINDINGS, finding_rows

@@ -23,7 +23,7 @@ from kfm.model.records import Receipt, Run
 if TYPE_CHECKING:
     import argparse
 
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.cli.parser import Parser
 
 

@@ -13,7 +13,7 @@ from kfm.errors import EXIT_CODES
 if TYPE_CHECKING:
     import argparse
 
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.cli.parser import Parser
     from kfm.cli.render import Screen
     from kfm.errors import KfmError

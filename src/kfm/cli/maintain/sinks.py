@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kfm.app.core.input_checks import one_line
-from kfm.app.core.ledger_sinks import how_far, retry
+from kfm.app.metadata.ledger_sinks import how_far, retry
+from kfm.app.session.input_checks import one_line
 from kfm.cli.session import opened
 from kfm.errors import EXIT_CODES
 

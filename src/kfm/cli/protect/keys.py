@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kfm.app.core.keyring import in_force, now, signer_at
+from kfm.app.authority.keyring import in_force, now, signer_at
 from kfm.app.stewards import key_changes
 from kfm.app.stewards.key_changes import Wanted, new_key
 from kfm.cli.render import Screen

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kfm.app.core.input_checks import one_line
-from kfm.app.core.keyring import in_force
-from kfm.app.core.label_change import clear_copies
-from kfm.app.core.labels_in_force import is_as_signed
+from kfm.app.authority.keyring import in_force
+from kfm.app.authority.label_change import clear_copies
+from kfm.app.authority.labels_in_force import is_as_signed
 from kfm.app.runs.execution import moving, work
+from kfm.app.session.input_checks import one_line
 from kfm.app.stewards.label_edit import make_ready, params_of
 from kfm.app.stewards.public_repair import take_back
 from kfm.cli.operation import signer_of

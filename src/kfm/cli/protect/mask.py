@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kfm.app.core.signed_policies import masked_source
+from kfm.app.authority.signed_policies import masked_source
 from kfm.app.stewards.leak_scan import denied, known_of_file, known_of_state, scanned
 from kfm.app.stewards.mask_preview import Previewed, check_picture, write_picture
 from kfm.cli.operation import deploy

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kfm.app.core.session import trust_of
-from kfm.app.core.trust import given
+from kfm.app.session.session import trust_of
+from kfm.app.session.trust import given
 from kfm.cli.render import Screen
 from kfm.cli.session import known_dataset, opened, settings
 from kfm.errors import BadInput
@@ -16,7 +16,7 @@ from kfm.parsing.characters import printable
 if TYPE_CHECKING:
     import argparse
 
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.cli.parser import Parser
 
 

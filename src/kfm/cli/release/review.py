@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kfm.app.core.keyring import signer_at
+from kfm.app.authority.keyring import signer_at
 from kfm.app.runs.change_requests import sign
 from kfm.app.runs.execution import Request, work
 from kfm.app.runs.review_queue import items
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from kfm.app.core.session import Session
     from kfm.app.runs.execution import Tell
+    from kfm.app.session.session import Session
     from kfm.cli.parser import Parser
     from kfm.model.records import Receipt
 

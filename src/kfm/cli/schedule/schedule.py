@@ -230,7 +230,7 @@ def schedule_trigger(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def pools(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.core.pools import shown
+    from kfm.app.session.pools import shown
 
     resolved = settings(options)
     names = [known_pool(resolved, name) for name in options.pool]

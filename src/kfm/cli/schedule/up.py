@@ -10,10 +10,10 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from kfm.app.core.session import open_session
 from kfm.app.daemon.daemon_loop import Beside, Upkeep
 from kfm.app.runs.execution import Outcome, Undelivered
 from kfm.app.runs.settlement import settle_session
+from kfm.app.session.session import open_session
 from kfm.cli import Stopped
 from kfm.cli.listener import secured, server_module, tell_listening, teller
 from kfm.cli.parser import address
@@ -25,7 +25,7 @@ from kfm.errors import BadInput, KfmError
 if TYPE_CHECKING:
     import argparse
 
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.cli.parser import Parser
     from kfm.config import Resolved
     from kfm.model.records import Receipt

@@ -7,10 +7,10 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kfm.app.core.input_checks import one_line
-from kfm.app.core.session import open_session
 from kfm.app.runs.trigger_inbox import judge, signed_headers
 from kfm.app.runs.trigger_inbox import replay as take_again
+from kfm.app.session.input_checks import one_line
+from kfm.app.session.session import open_session
 from kfm.cli.listener import secured, server_module, tell_listening
 from kfm.cli.render import Screen
 from kfm.cli.session import opened, settings

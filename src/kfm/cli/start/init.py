@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from kfm import config
-from kfm.app.core.schema_store import LACKING, is_installed
+from kfm.app.metadata.schema_store import LACKING, is_installed
 from kfm.cli.render import Screen
 from kfm.cli.start import init_templates as templates
 from kfm.errors import BadInput

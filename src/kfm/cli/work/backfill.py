@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from kfm.app.backfills.backfill_control import GATES, again, marked, stands, under_way
 from kfm.app.backfills.backfill_worker import Worker, is_set
-from kfm.app.core.datasets import dataset_updater
 from kfm.app.runs.auto_promotion import promoted
 from kfm.app.runs.execution import Outcome, settle
 from kfm.app.runs.settlement import settle_session
+from kfm.app.session.datasets import dataset_updater
 from kfm.cli.operation import operate
 from kfm.cli.render import Screen, short
 from kfm.cli.session import Tally, opened, person, settings
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import argparse
 
     from kfm.app.backfills.backfill_control import Planned, Stand
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.cli.parser import Parser
     from kfm.model.backfill_plan import Round
     from kfm.model.records import Receipt

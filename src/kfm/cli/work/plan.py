@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kfm.app.core.datasets import dataset_config
-from kfm.app.core.input_checks import one_line
 from kfm.app.runs.queries import preview
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.datasets import dataset_config
+from kfm.app.session.input_checks import one_line
 from kfm.cli.render import Screen, clean
 from kfm.cli.session import _about, known_dataset, opened, settings
 from kfm.errors import Held, PlanChanged

@@ -18,8 +18,8 @@ from kfm.errors import EXIT_CODES, BadInput, Denied, Moved
 if TYPE_CHECKING:
     import argparse
 
-    from kfm.app.core.session import Session
     from kfm.app.previews.merged_promotion import Difference
+    from kfm.app.session.session import Session
     from kfm.cli.parser import Parser
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from kfm.app.core import input_checks
-from kfm.app.core.input_checks import as_flag, one_line, several
+from kfm.app.session import input_checks
+from kfm.app.session.input_checks import as_flag, one_line, several
 from kfm.cli import DEFAULTS
 from kfm.cli.render import Screen
 from kfm.cli.run_report import (

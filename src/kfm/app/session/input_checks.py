@@ -56,7 +56,7 @@ def known_dataset(resolved: Resolved, text: str) -> str:
     known = sorted(resolved.config.datasets)
     if name in known:
         return name
-    from kfm.app.core.session import open_session
+    from kfm.app.session.session import open_session
 
     with open_session(resolved, mode="read") as session:
         if any(

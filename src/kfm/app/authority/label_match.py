@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kfm.app.core.labels_in_force import labels_in_force, read_bytes
-from kfm.app.core.protection_files import NO_LABELS, is_configured, labels_of
+from kfm.app.authority.labels_in_force import labels_in_force, read_bytes
+from kfm.app.session.protection_files import NO_LABELS, is_configured, labels_of
 from kfm.errors import BadInput, Corrupt
 from kfm.model import refs
 from kfm.model.labels import Label, Labels
@@ -22,7 +22,7 @@ from kfm.parsing import documents
 from kfm.parsing.record_shape import nearest
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.config import Resolved
     from kfm.config.source_settings import SourceConfig
 
@@ -102,7 +102,7 @@ def _to_come(session: Session, trigger: Trigger) -> Labels | None:
     to = trigger.params.get("to", "")
     if not is_digest(to) or not session.objects.has(to):
         return None
-    from kfm.app.core.label_change import weigh
+    from kfm.app.authority.label_change import weigh
 
     after = read_bytes(session.objects.read(to))
     return after if weigh(session, after).action != "label.tighten" else None
@@ -110,7 +110,7 @@ def _to_come(session: Session, trigger: Trigger) -> Labels | None:
 
 def _is_coarser(session: Session, trigger: Trigger) -> bool:
     ref = trigger.params.get("ref", "")
-    from kfm.app.core.mask_change import weigh
+    from kfm.app.authority.mask_change import weigh
 
     return weigh(session, ref, session.state.refs.at(ref)).action == "mask.coarsen"
 
@@ -249,7 +249,7 @@ def _line(each: Masked) -> str:
 
 def _at(session: Session, labels: Labels, index: int) -> str:
     """Where a label is; the name of the file for one that is not in it."""
-    from kfm.app.core.label_file import File
+    from kfm.app.authority.label_file import File
 
     name = session.resolved.config.labels or "the file of labels"
     try:
@@ -261,6 +261,6 @@ def _at(session: Session, labels: Labels, index: int) -> str:
 
 
 def _scalar(text: str) -> str:
-    from kfm.app.core.label_file import scalar
+    from kfm.app.authority.label_file import scalar
 
     return scalar(text)

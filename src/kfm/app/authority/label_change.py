@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from kfm.app.core.classification import way_in
-from kfm.app.core.keyring import now
-from kfm.app.core.labels_in_force import labels_in_force
+from kfm.app.authority.classification import way_in
+from kfm.app.authority.keyring import now
+from kfm.app.authority.labels_in_force import labels_in_force
 from kfm.engine.protected.source_classification import address
 from kfm.engine.stage_results import Lowered
 from kfm.model.labels import Label, Labels, joined, loosens, standing_of
 from kfm.model.records import Standing
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.engine.protected.source_classification import WayIn
 
 

@@ -47,7 +47,7 @@ class Trust:
 
     def key_list(self) -> Keys | None:
         """Return the list in force; None if the installation never had one."""
-        from kfm.app.core.key_list_file import key_list_in_force
+        from kfm.app.session.key_list_file import key_list_in_force
 
         return key_list_in_force(self._resolved, self._state)
 

@@ -21,7 +21,7 @@ from kfm.parsing.documents import Document
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.crypto.custodian_key import CustodianKey
     from kfm.engine.protected.protection import Protection
     from kfm.model.masks import MaskingPolicy

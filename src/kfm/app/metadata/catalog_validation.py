@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from kfm.app.core import schema_store
+from kfm.app.metadata import schema_store
 from kfm.errors import BadInput
 from kfm.model.records import Record
 from kfm.parsing.characters import printable

@@ -14,7 +14,7 @@ from kfm.model.keys import digest
 from kfm.parsing import documents
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.config import Resolved
     from kfm.config.source_settings import SourceConfig
 

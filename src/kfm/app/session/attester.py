@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kfm.app.core.trust import Trust
+from kfm.app.session.trust import Trust
 from kfm.errors import BadInput, Refused
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest

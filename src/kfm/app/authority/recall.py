@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from kfm.app.core.classification import stands_now
-from kfm.app.core.datasets import public_retention
-from kfm.app.core.run_ports import run_ports
+from kfm.app.authority.classification import stands_now
+from kfm.app.authority.run_ports import run_ports
+from kfm.app.session.datasets import public_retention
 from kfm.delivery.public_files import PUBLIC as OUTSIDE
 from kfm.engine.protected.source_classification import PUBLIC, is_more_closed
 from kfm.engine.run import run
@@ -24,7 +24,7 @@ from kfm.projections.live_versions import live_versions as still_public
 from kfm.scheduling.triggers import operation_trigger
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 ACTOR = "kfm recall"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kfm.app.core.protection_files import labels_of
+from kfm.app.session.protection_files import labels_of
 from kfm.clock import rfc3339
 from kfm.config import Resolved
 from kfm.errors import BadInput
@@ -19,7 +19,7 @@ from kfm.model.records import Decision, RefMove, Standing
 from kfm.model.zone_requests import Asking, StepUp
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.policy.decision import Decider
     from kfm.policy.policy_bundle import Policies
     from kfm.policy.question_builder import Evidence
@@ -54,7 +54,7 @@ class Gates:
         )
         if decision.allow is not True or self._session is None or not read:
             return decision
-        from kfm.app.core.catalog_gate import held_against
+        from kfm.app.metadata.catalog_gate import held_against
 
         return held_against(self._session, decision, move, asking.when_ms)
 
@@ -76,7 +76,7 @@ class Gates:
     def decider(self) -> Decider:
         if self._decider is None:
             if self._session is not None and self._session.state.refs.at(refs.POLICY):
-                from kfm.app.core.signed_policies import check_policies
+                from kfm.app.authority.signed_policies import check_policies
 
                 check_policies(self._session)
             from kfm.policy.decision import decider_of
@@ -112,7 +112,7 @@ class Gates:
     def _approved(self, found: Evidence, subject: str, now_ms: int) -> Evidence:
         """With what the keys in force say of an order to publish exactly this: who approved it, the community with its
         own key among them where it is a community's."""
-        from kfm.app.core.authorization import approval
+        from kfm.app.authority.authorization import approval
 
         assert self._session is not None
         said = approval(self._session, self._dataset, subject)
@@ -129,7 +129,7 @@ class Gates:
         )
 
     def _standing(self, now_ms: int) -> Standing | None:
-        from kfm.app.core.labels_in_force import labels_in_force
+        from kfm.app.authority.labels_in_force import labels_in_force
 
         today = rfc3339(now_ms)[:10]
         labels = labels_in_force(self._session) if self._session is not None else labels_of(self._resolved)

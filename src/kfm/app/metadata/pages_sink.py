@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from kfm.app.core.backends import sink_lock
-from kfm.app.core.datasets import public_retention
-from kfm.app.core.session import Session
+from kfm.app.session.backends import sink_lock
+from kfm.app.session.datasets import public_retention
+from kfm.app.session.session import Session
 from kfm.delivery.followers import Follower, taking_turns
 from kfm.delivery.pages_follower import PAGES, PageLetters, front, path_of
 from kfm.model.keys import digest

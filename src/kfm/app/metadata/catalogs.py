@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from kfm.app.core.backends import sink_lock
-from kfm.app.core.datasets import public_retention
-from kfm.app.core.session import Session
+from kfm.app.session.backends import sink_lock
+from kfm.app.session.datasets import public_retention
+from kfm.app.session.session import Session
 from kfm.delivery.catalog_content import Catalogued, Changes, roots
 from kfm.delivery.catalog_follower import CATALOG, CatalogLetters
 from kfm.delivery.followers import Follower, taking_turns

@@ -20,7 +20,7 @@ from kfm.scheduling.pool_slots import Claim, PoolStatus, SlotRequest, leave, poo
 from kfm.store.process_identity import is_held, this_process
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 PAUSE_S = 0.2  # between two looks of somebody who waits
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kfm.app.core.key_list_file import key_list_in_force
+from kfm.app.session.key_list_file import key_list_in_force
 from kfm.clock import rfc3339
 from kfm.crypto.signatures import Signer as Signer
 from kfm.errors import Denied
@@ -17,7 +17,7 @@ from kfm.model.secret import Secret
 from kfm.secret_references import read_reference
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.crypto.key_list import Keys
 
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from kfm.app.core.classification import way_in
-from kfm.app.core.signed_policies import mask_file, masked_source
+from kfm.app.authority.classification import way_in
+from kfm.app.authority.signed_policies import mask_file, masked_source
 from kfm.errors import KfmError
 from kfm.model import refs
 from kfm.model.masks import ColumnRule, MaskingPolicy, read_policy
 from kfm.parsing import documents
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 COARSER = ("quarter", "year", "decade", "century")
 

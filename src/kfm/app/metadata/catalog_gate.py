@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kfm.app.core.session import Session
+from kfm.app.session.session import Session
 from kfm.clock import rfc3339
 from kfm.delivery.public_runs import entry_of
 from kfm.errors import Corrupt, KfmError, Unavailable
@@ -78,8 +78,8 @@ def _catalog(session: Session, move: RefMove, now_ms: int) -> Iterator[Fault]:
 
 def _documents(session: Session, move: RefMove, now_ms: int) -> Iterator[Fault]:
     """Each that the move would write, held against the schemas it names; and its links against what would be there."""
-    from kfm.app.core.catalog_validation import check, inside
-    from kfm.app.core.catalogs import foretold
+    from kfm.app.metadata.catalog_validation import check, inside
+    from kfm.app.metadata.catalogs import foretold
 
     dataset = refs.parse(move.ref).dataset
     moves = list(session.state.refs.history(move.ref))

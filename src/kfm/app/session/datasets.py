@@ -10,7 +10,7 @@ from kfm.model.names import dataset_id
 from kfm.updaters.updater_loader import at_work
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.config import DatasetConfig
     from kfm.model.updater import Updater
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kfm.app.core import signed_policies
-from kfm.app.core.keyring import in_force
-from kfm.app.core.label_match import are_right
-from kfm.app.core.labels_in_force import file_of
-from kfm.app.core.run_ports import run_ports
+from kfm.app.authority import signed_policies
+from kfm.app.authority.keyring import in_force
+from kfm.app.authority.label_match import are_right
+from kfm.app.authority.labels_in_force import file_of
+from kfm.app.authority.run_ports import run_ports
 from kfm.engine.run import run
 from kfm.engine.stage_results import Warrant
 from kfm.errors import KfmError
@@ -29,7 +29,7 @@ from kfm.operations.registry import operations
 from kfm.scheduling.triggers import operation_trigger
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.model.records import Receipt
 
 ACTOR = "kfm"

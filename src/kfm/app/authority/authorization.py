@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kfm.app.core.keyring import in_force, now
-from kfm.app.core.labels_in_force import check_untouched, labels_in_force, read_bytes
-from kfm.app.core.session import Session
-from kfm.app.core.signed_policies import current
+from kfm.app.authority.keyring import in_force, now
+from kfm.app.authority.labels_in_force import check_untouched, labels_in_force, read_bytes
+from kfm.app.authority.signed_policies import current
+from kfm.app.session.session import Session
 from kfm.clock import parse_instant
 from kfm.crypto.approvals import ApprovalRequest, decide, not_counted
 from kfm.crypto.change_request import MAY_COME, Order, identified, read_order
@@ -85,8 +85,8 @@ def matter(session: Session, updater: MoveUpdater, trigger: Trigger, move: RefMo
 
 def _ruled(session: Session, trigger: Trigger, move: RefMove) -> ApprovalRequest:
     """A change of rules, weighed as they are now: bound to the file that it was made from, too."""
-    from kfm.app.core.label_change import weigh as weigh_labels
-    from kfm.app.core.mask_change import weigh as weigh_rule
+    from kfm.app.authority.label_change import weigh as weigh_labels
+    from kfm.app.authority.mask_change import weigh as weigh_rule
 
     params = {"ref": move.ref}
     if move.ref == refs.LABELS:
@@ -197,7 +197,7 @@ def _orders_for(session: Session, wanted: ApprovalRequest) -> Iterator[Order]:
 
 def _lowering(session: Session, using: Warrant, move: RefMove) -> Warrant:
     """By what was signed, what the state has learned may be believed otherwise."""
-    from kfm.app.core.label_change import weigh
+    from kfm.app.authority.label_change import weigh
 
     return msgspec.structs.replace(using, lowered=weigh(session, read_bytes(session.objects.read(move.after))).lowered)
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kfm.app.core.backends import Mode as Mode
-from kfm.app.core.backends import open_objects, open_public, open_publisher, place_verdicts
-from kfm.app.core.backends import open_tables as open_tables
+from kfm.app.session.backends import Mode as Mode
+from kfm.app.session.backends import open_objects, open_public, open_publisher, place_verdicts
+from kfm.app.session.backends import open_tables as open_tables
 from kfm.clock import Clock, from_environment
 from kfm.config import Config, DatasetConfig, Resolved
 from kfm.errors import KfmError, Refused
@@ -25,8 +25,8 @@ from kfm.telemetry.log import NullLog
 from kfm.updaters.updater_loader import at_work, load_updater
 
 if TYPE_CHECKING:
-    from kfm.app.core.source_requests import Declared
-    from kfm.app.core.trust import Trust
+    from kfm.app.session.source_requests import Declared
+    from kfm.app.session.trust import Trust
     from kfm.crypto.change_request import Order
     from kfm.engine.protected.protection import Protection
     from kfm.model.records import Receipt
@@ -110,7 +110,7 @@ def session_on(
     state = StoredState(tables, clock.now_ms)
     ledger = resolved.config.ledger
     if mode == "write" and ledger.sign_with:
-        from kfm.app.core.trust import LedgerNotary, Trust
+        from kfm.app.session.trust import LedgerNotary, Trust
 
         state.notary = LedgerNotary(Trust(resolved, state, clock), ledger.origin, ledger.every)
     objects = open_objects(resolved, state, mode)
@@ -142,7 +142,7 @@ def load(resolved: Resolved, name: str, dataset: DatasetConfig) -> Updater:
 
 def trust_of(session: Session) -> Trust:
     """Return the keys that this installation signs with and believes."""
-    from kfm.app.core.trust import Trust
+    from kfm.app.session.trust import Trust
 
     return Trust(session.resolved, session.state, session.clock)
 

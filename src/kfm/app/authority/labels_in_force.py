@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kfm.app.core.protection_files import NO_LABELS, labels_of
+from kfm.app.session.protection_files import NO_LABELS, labels_of
 from kfm.errors import BadInput, Denied, KfmError
 from kfm.model import refs
 from kfm.model.keys import digest
@@ -17,7 +17,7 @@ from kfm.model.labels import Labels, read_labels
 from kfm.parsing import documents
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
 
 NO_FILE = digest(b"")
 _signed: dict[str, Labels] = {}  # the labels read last, by their digest

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kfm.app.core.backends import sink_lock
-from kfm.app.core.session import Session
+from kfm.app.session.backends import sink_lock
+from kfm.app.session.session import Session
 from kfm.errors import BadInput, KfmError
 
 if TYPE_CHECKING:
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 def followers(session: Session) -> Iterator[Follower]:
     """In the order in which they are told. Each sink is opened when it is its turn, and only where it is configured."""
     if session.resolved.config.catalog:
-        from kfm.app.core.catalogs import catalog_follower
+        from kfm.app.metadata.catalogs import catalog_follower
 
         yield catalog_follower(session)
     if session.resolved.config.pages:
-        from kfm.app.core.pages_sink import pages_follower
+        from kfm.app.metadata.pages_sink import pages_follower
 
         yield pages_follower(session)
     if session.resolved.config.graph:
-        from kfm.app.core.graph_sink import graph_follower
+        from kfm.app.metadata.graph_sink import graph_follower
 
         yield graph_follower(session.resolved, session.state, session.objects, sink_lock(session.resolved, "graph"))
     if session.resolved.config.openlineage.file or session.resolved.config.openlineage.url:
         from functools import partial
 
-        from kfm.app.core.openlineage_sink import openlineage_followers
+        from kfm.app.metadata.openlineage_sink import openlineage_followers
 
         yield from openlineage_followers(
             session.resolved, session.state, session.objects, partial(sink_lock, session.resolved)

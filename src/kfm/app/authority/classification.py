@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
-from kfm.app.core.protection_files import is_needed, protection_of
-from kfm.app.core.source_access import Reach
-from kfm.app.core.source_requests import Declared, declared_of
+from kfm.app.session.protection_files import is_needed, protection_of
+from kfm.app.session.source_access import Reach
+from kfm.app.session.source_requests import Declared, declared_of
 from kfm.engine.run_context import Ports
 from kfm.errors import BadInput
 from kfm.model import refs
@@ -17,7 +17,7 @@ from kfm.model.labels import joined
 from kfm.model.operation_target import REF
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.engine.protected.protection import Protection
     from kfm.engine.protected.source_classification import WayIn
     from kfm.model.labels import Labels
@@ -29,9 +29,9 @@ def protection_for(session: Session, dataset: str) -> Protection | None:
     """Return the rules as the files say now; None if nothing here is protected. BadInput if a file is wrong."""
     if not is_needed(session.resolved, session.state):
         return None
-    from kfm.app.core.keyring import check_protected
-    from kfm.app.core.labels_in_force import labels_in_force
-    from kfm.app.core.signed_policies import unsigned_masks
+    from kfm.app.authority.keyring import check_protected
+    from kfm.app.authority.labels_in_force import labels_in_force
+    from kfm.app.authority.signed_policies import unsigned_masks
 
     labels, unsigned = labels_in_force(session), unsigned_masks(session, dataset)
     return protection_of(session.resolved, dataset, labels, partial(check_protected, session), unsigned)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from kfm.app.core.classification import declared_settings, ports_without_gates
-from kfm.app.core.gates import Gates
-from kfm.app.core.protection_files import is_configured
-from kfm.app.core.session import trust_of
+from kfm.app.authority.classification import declared_settings, ports_without_gates
+from kfm.app.authority.gates import Gates
+from kfm.app.session.protection_files import is_configured
+from kfm.app.session.session import trust_of
 from kfm.errors import BadInput
 
 if TYPE_CHECKING:
-    from kfm.app.core.session import Session
+    from kfm.app.session.session import Session
     from kfm.engine.run_context import Attest, Ports
     from kfm.engine.stage_results import Warrant
     from kfm.model.records import RefMove, Trigger
@@ -58,7 +58,7 @@ def _label_check(session: Session, unready: BadInput | None) -> Callable[[Update
     nothing is protected."""
     if unready is None and not is_configured(session.resolved):
         return None
-    from kfm.app.core.label_match import check
+    from kfm.app.authority.label_match import check
 
     return partial(check, session, unready)
 
@@ -66,13 +66,13 @@ def _label_check(session: Session, unready: BadInput | None) -> Callable[[Update
 def _warrant(session: Session, updater: Updater, trigger: Trigger, moves: list[RefMove]) -> Warrant:
     """Return the authority for an operation. Denied if the keys in force do not give it; without a key list, one
     person alone may do everything."""
-    from kfm.app.core.authorization import warrant
+    from kfm.app.authority.authorization import warrant
 
     return warrant(session, updater, trigger, moves)
 
 
 def _signed_since(session: Session, dataset: str, version: str, since: str) -> bool:
-    from kfm.app.core.authorization import signed_since
+    from kfm.app.authority.authorization import signed_since
 
     return signed_since(session, dataset, version, since)
 
@@ -80,6 +80,6 @@ def _signed_since(session: Session, dataset: str, version: str, since: str) -> b
 def _attester(session: Session) -> Attest | None:
     if session.mode != "write" or not session.config.attest.sign_with:
         return None
-    from kfm.app.core.attester import Attester
+    from kfm.app.session.attester import Attester
 
     return Attester(trust_of(session), session.config.attest.builder)

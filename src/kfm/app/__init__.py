@@ -1,1 +1,2 @@
-"""What every door does, once: opens what was chosen, works, receives, watches, looks, exports, diagnoses."""
+"""The capabilities that every interface offers: run, schedule, publish, protect, explain, verify and maintain
+datasets."""

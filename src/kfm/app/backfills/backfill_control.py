@@ -1,4 +1,4 @@
-"""Backfills over an open house: planning one, starting and ending it, and how it stands."""
+"""Plans, starts and cancels backfills, and reports their status."""
 
 from __future__ import annotations
 
@@ -31,27 +31,31 @@ if TYPE_CHECKING:
     from kfm.app.session.session import Session
     from kfm.model.updater import Updater
 
-ONE_BY_ONE = 200  # partitions that are looked up each for itself, before all that there are is read
-RUNS = 20  # of before, by which it is told how long one takes
-LOOKED_AT = 500  # entries of the ledger in which they are looked for
-GATES = ("work", "processed")  # that each run asks; Published is asked when somebody promotes
+ONE_BY_ONE = 200  # partitions looked up one by one; beyond that all entries are read at once
+RUNS = 20  # earlier runs from which the time of a partition is estimated
+LOOKED_AT = 500  # ledger entries that are searched for them
+GATES = ("work", "processed")  # gates of each run; the gate to Published decides at promotion
 
 
 class Planned(NamedTuple):
+    """A stored plan, and what it would cost."""
+
     plan: BackfillPlan
     digest: str
-    runs: int  # how many partitions it would run
-    expected_ms: int | None  # of all of them; None: nobody knows
+    runs: int  # number of partitions that it would run
+    expected_ms: int | None  # time for all of them; None if no earlier run shows it
 
 
 class Failing(NamedTuple):
+    """A partition that failed, and its run."""
+
     partition: str
     result: str
     run_id: str
 
 
 class Stand(NamedTuple):
-    """How a backfill stands."""
+    """The status of a backfill."""
 
     id: str
     dataset: str
@@ -67,11 +71,11 @@ class Stand(NamedTuple):
 
 
 def plan(session: Session, backfill: Backfill) -> Planned:
-    """What it would do now. In a house that is open to write, the plan is stored."""
+    """Return what a backfill would do now. A session in mode `write` also stores the plan."""
     resolved, said = session.resolved, backfill.said
     updater = dataset_updater(session, backfill.dataset)
     first = next(backfill.partitions(), None)
-    new_trigger(session, backfill.dataset, partition=first or "")  # whatever is wrong with the updater is told here
+    new_trigger(session, backfill.dataset, partition=first or "")  # raises for a mistake in the updater
     last = next(iter(session.state.refs.history(refs.backfill(backfill.id), reverse=True, limit=1)), None)
     header = BackfillPlan(
         backfill=backfill.id,
@@ -100,8 +104,8 @@ def plan(session: Session, backfill: Backfill) -> Planned:
 
 
 def marked(session: Session, dataset: str, updater: Updater, names: Iterator[str]) -> Iterator[tuple[str, str]]:
-    """Each partition with how it stands: nothing of it is there, another version made it, or it is done. Whether its
-    source has changed is asked by the run itself, which reads it."""
+    """Yield each partition with its mark: missing, stale (made by another version of the updater) or done. Changed
+    sources are not examined here: the run reads them."""
     look = _Look(session, dataset, updater)
     while some := list(islice(names, CHUNK)):
         with session.state.reading():
@@ -125,15 +129,15 @@ class _Look:
         there = self._is_there(name)
         last = next(iter(self._state.refs.history(refs.raw(f"{self._dataset}/{name}", 0), reverse=True, limit=1)), None)
         if last is None:
-            return DONE if there else MISSING  # it reads no source: nobody knows by what it was made
+            return DONE if there else MISSING  # without a source, no run shows which version made it
         run = self._state.runs.get(last.run_id)
         if not there and (run is None or not run.version_digest or self._has(run.version_digest, name)):
-            return MISSING  # it was taken back
+            return MISSING  # it was made and then removed
         return DONE if run is not None and self._is_made(run, name) else STALE
 
     def _is_made(self, run: Run, name: str) -> bool:
-        """Was the same work done by the updater as it is now? Another version of it may have left the bytes of the
-        source where they were, so the run that brought them does not say."""
+        """Return whether the updater in its present version has done this work. The run that last stored the source
+        does not answer that: a later version of the updater may have read the same bytes."""
         updater = self._updater
         key = claim_key(updater.id, updater.version, self._dataset, run.trigger.window, run.input_hash, {}, name)
         last = run if run.claim_key == key else self._state.runs.claimed(key)
@@ -152,7 +156,7 @@ class _Look:
 
 
 def expected_ms(session: Session, dataset: str) -> int | None:
-    """How long a partition took, of those that were made last; None: none was."""
+    """Return the median time of the last partition runs; None if there was none."""
     found: list[int] = []
     for entry in islice(session.state.ledger.entries_of(dataset), LOOKED_AT):
         receipt = session.state.ledger.receipt(entry.run_id) if entry.outcome == "done" else None
@@ -171,8 +175,11 @@ def expected_ms(session: Session, dataset: str) -> int | None:
 def start(
     session: Session, backfill: Backfill, wanted: str, *, actor: str, reason: str
 ) -> tuple[Planned, Receipt | None]:
-    """Plan it, and move its ref to the plan. What was `wanted`, a digest or the beginning of one, is what is started,
-    or nothing is. No receipt: there is nothing to do."""
+    """Plan a backfill and start it by moving its ref to the plan. Return the plan, and the receipt; None as receipt if
+    nothing is to be done.
+
+    Conflict if the backfill is running, or if `wanted`, a digest or its start, is not this plan.
+    """
     under_way = board_of(session, backfill.id)
     if under_way is not None and not under_way.is_over(under_way.progress()):
         raise Conflict(
@@ -192,7 +199,7 @@ def start(
 
 
 def cancel(session: Session, id: str, *, actor: str, reason: str) -> Receipt:
-    """No further partition begins; those at work come to their end."""
+    """Cancel a backfill and return the receipt. No further partition starts; partitions that are running finish."""
     board = under_way(session, id)
     receipt = run_operation(
         session, "backfill", board.plan.dataset, {"backfill": id, "to": "nothing"}, actor=actor, reason=reason
@@ -203,7 +210,7 @@ def cancel(session: Session, id: str, *, actor: str, reason: str) -> Receipt:
 
 
 def again(session: Session, id: str, which: Round | None) -> BackfillProgress:
-    """Another round, if there is something that it would be about and the one before has ended."""
+    """Start another round of an ended backfill, or the round `which`, and return its progress."""
     board = under_way(session, id)
     progress = board.progress()
     if which or board.is_over(progress):
@@ -212,12 +219,13 @@ def again(session: Session, id: str, which: Round | None) -> BackfillProgress:
 
 
 def board_of(session: Session, id: str) -> BackfillProgress | None:
-    """None: it was not started, or it was cancelled."""
+    """Return the progress of a backfill; None if it was never started or was cancelled."""
     at = session.state.refs.at(refs.backfill(check_id(id, "backfill")))
     return BackfillProgress(session.state, session.objects, at) if at else None
 
 
 def under_way(session: Session, id: str) -> BackfillProgress:
+    """Return the progress of a backfill. Refused if it was never started or was cancelled."""
     board = board_of(session, id)
     if board is None:
         known = [refs.parse(name).rest for name, _ in session.state.refs.all(refs.BACKFILL)]
@@ -227,11 +235,12 @@ def under_way(session: Session, id: str) -> BackfillProgress:
     return board
 
 
-# -- looking
+# -- status
 
 
 def stands(session: Session, id: str = "", *, limit: int = 50) -> list[Stand]:
-    """Of one, or of all that are declared or were ever started."""
+    """Return the status of one backfill, or of all that are declared or were ever started. BadInput if there is none of
+    this id. `limit` bounds the failed partitions that are listed."""
     known = {each.id: each.dataset for each in declared_backfills(session.resolved)}
     for entry in session.state.refs.histories(refs.BACKFILL):
         known.setdefault(refs.parse(entry.ref).rest, "")

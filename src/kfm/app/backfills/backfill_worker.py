@@ -1,6 +1,7 @@
-"""Working off a backfill: one partition after another, each a run of its own through the walk.
+"""Works on a backfill: one partition after another, each as a run of its own.
 
-As many may be at it as there are, here or elsewhere: each takes what nobody has, and what somebody left.
+Several workers may work on one backfill, on one machine or more. Each takes partitions that no worker has, and those
+that a dead worker left.
 """
 
 from __future__ import annotations
@@ -27,16 +28,17 @@ from kfm.store.process_identity import is_held, this_process
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
 
-CONFLICTS = 3  # in a row, until somebody else is let have it
-LATER_S = 15  # until one that is over, or that something stops, is looked at again
-TAKEN_MS = 60_000  # so long somebody whom nobody can see is believed to be at it
+CONFLICTS = 3  # in a row, after which this worker leaves the backfill to others
+LATER_S = 15  # seconds until a finished or stopped backfill is examined again
+TAKEN_MS = 60_000  # how long a worker on another machine is believed to be alive
 Tell = Callable[[str, KfmError], None]
 
 
 def is_alive(flight: Flight, now_ms: int) -> bool:
-    """May whoever took it still be at it? Asked of a lease that it does not need: the run has its own."""
+    """Return whether the worker that took a partition may still work on it. The check uses an imaginary lease, because
+    the run has its own."""
     if not flight.holder:
-        return False  # it was given back
+        return False  # the worker returned it
     lease = Lease(
         scope="", token=0, holder=flight.holder, expires_ms=flight.since_ms + 365 * 86_400_000, ttl_ms=TAKEN_MS
     )
@@ -45,7 +47,8 @@ def is_alive(flight: Flight, now_ms: int) -> bool:
 
 
 class Telling:
-    """What comes after the dataset, as triggers: of one partition, or of all. Made before a transaction begins."""
+    """Makes the triggers of schedules that follow the backfilled dataset, after one partition or after all. It is
+    created before a transaction begins."""
 
     def __init__(self, session: Session, plan: BackfillPlan) -> None:
         self._plan = plan
@@ -65,23 +68,23 @@ class Telling:
 
 
 class Worker:
-    """One that is at a backfill. What it holds is in the state: it may be killed at any time."""
+    """A worker on one backfill. All it has taken is recorded in the state, so it may be killed at any time."""
 
     def __init__(self, session: Session, board: BackfillProgress, tell: Tell, *, patient: bool = True) -> None:
         self._session = session
         self._patient = patient
-        self._waits: tuple[int, Trigger] | None = None  # for a slot of a pool
+        self._waits: tuple[int, Trigger] | None = None  # the partition that waits for a slot of a pool
         self._board = board
         self._tell = tell
         self._telling = Telling(session, board.plan)
         self._begun = _begun(session, board)
         self._conflicts = 0
-        self.over = False  # there was nothing left to take
-        self.stopped = ""  # why it ended before all was done
+        self.over = False  # no partition was left to take
+        self.stopped = ""  # why it ended before the backfill was finished
         self.busy = False
 
     def work(self) -> Iterator[Receipt]:
-        """Until nothing is left that could be taken."""
+        """Run partitions until none is left that this worker can take; yield the receipts."""
         yield from self.left()
         while not self.stopped and not self.over:
             receipt = self.one()
@@ -96,11 +99,12 @@ class Worker:
 
     @property
     def waits(self) -> bool:
-        """For a slot of a pool."""
+        """Whether a partition waits for a slot of a pool."""
         return self._waits is not None
 
     def one(self) -> Receipt | None:
-        """The next partition that nobody has. None: there is none, or it is not to be had, or it waits for a slot."""
+        """Run the next free partition and return its receipt. None if there is none, if another worker has it, or if it
+        waits for a slot."""
         if self._waits is not None:
             waits, self._waits = self._waits, None
             return self._run(*waits)
@@ -113,7 +117,8 @@ class Worker:
         return self._run(*taken) if taken is not None else None
 
     def left(self) -> Iterator[Receipt]:
-        """What was taken and has no result: noted if it has ended, done if whoever took it is gone."""
+        """Handle partitions that were taken and have no result: record the result of an ended run, and run again those
+        whose worker is gone. Yields the receipts of the latter."""
         me = this_process()
         for text, flight in self._board.progress().flying.items():
             position = int(text)
@@ -132,7 +137,7 @@ class Worker:
                 return
             if trigger is None:
                 if self._session.state.inbox.ended(flight.trigger_id) is None:
-                    self._board.note(position, FAILED, self._telling, new=False)  # dropped since: it was long ago
+                    self._board.note(position, FAILED, self._telling, new=False)  # its trigger was dropped
                 continue
             found = self._run(position, trigger)
             if found is not None:
@@ -155,7 +160,7 @@ class Worker:
         except Full:
             self._waits = (position, trigger)
             return None
-        except Conflict as problem:  # another has it, or has ended it: what came of it is noted by whoever looks next
+        except Conflict as problem:  # another worker has it or has ended it, and the next check records the result
             self._board.give_back(position)
             self._conflicts += 1
             if self._conflicts == CONFLICTS or dataset_updater(session, trigger.dataset).lease_by != "partition":
@@ -175,7 +180,7 @@ class Worker:
         return receipt
 
     def _taken_up(self, trigger: Trigger) -> Receipt | None:
-        """The unfinished run of it, if there is one."""
+        """Resume the unfinished run of this trigger, if there is one, and return its receipt."""
         for run in self._session.state.runs.unfinished(trigger.dataset):
             if run.trigger.trigger_id == trigger.trigger_id:
                 return next(iter(resume_runs(self._session, run.run_id)), None)
@@ -189,7 +194,8 @@ class Worker:
 
 
 def _begun(session: Session, board: BackfillProgress) -> Trigger:
-    """What each partition is asked for with, by whom and why: as whoever started it said, whoever works it off."""
+    """Return the trigger that each partition is run with. It names the actor and reason of the start, whichever worker
+    runs it. PlanDrift if the updater or its settings have changed since the plan."""
     plan = board.plan
     updater, now = dataset_updater(session, plan.dataset), dataset_config(session, plan.dataset).digest()
     if (updater.id, updater.version, updater.code_hash, now) != (
@@ -209,7 +215,7 @@ def _begun(session: Session, board: BackfillProgress) -> Trigger:
 
 
 class Backfills:
-    """Those that are under way, for `kfm up`: a partition each in every round, so that whatever else is due comes in
+    """All running backfills, for `kfm up`. Each round runs one partition of each, so that other work comes in
     between."""
 
     def __init__(
@@ -221,13 +227,14 @@ class Backfills:
         self._tell = tell
         self._workers: dict[str, Worker] = {}  # by the digest of the plan
         self._wait: dict[str, float] = {}
-        self.more = False  # something may be left to take
+        self.more = False  # a partition may be left to take
 
     @property
     def busy(self) -> bool:
         return any(worker.busy for worker in self._workers.values())
 
     def turn(self) -> Iterator[Receipt]:
+        """Run one partition of each backfill that is not paused; yield the receipts."""
         self.more = False
         for ref, digest in list(self._session.state.refs.all(refs.BACKFILL)):
             if self._wait.get(digest, 0) > self._session.clock.monotonic() or is_set(self._session, ref):
@@ -269,5 +276,5 @@ class Backfills:
 
 
 def is_set(session: Session, ref: str) -> bool:
-    """Is the switch of this backfill set?"""
+    """Return whether this backfill is paused."""
     return refs.is_frozen(session.state.refs.at(refs.SWITCH + ref))

@@ -1,4 +1,4 @@
-"""Files of other runners, made from the same declarations: which, what they say, and whether those here are current."""
+"""Files for other runners (GitHub Actions, Tekton, Argo, systemd, cron), generated from the same declarations."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ FILES: dict[Kind, tuple[str, ...]] = {
     "systemd": (f"{FOLDER}/kfm.service", f"{FOLDER}/kfm.timer"),
     "cron": (f"{FOLDER}/kfm.cron",),
 }
-GITHUB_MIN = 5  # minutes: GitHub takes nothing that comes more often
-LARGEST = 1 << 20  # bytes of a file that is looked at
+GITHUB_MIN = 5  # minutes: GitHub refuses shorter intervals
+LARGEST = 1 << 20  # bytes of a file that is read
 
 _PATH = re.compile(r"/?[A-Za-z0-9._][A-Za-z0-9._-]*(?:/[A-Za-z0-9._][A-Za-z0-9._-]*)*\Z")
 _REFERENCE = re.compile(r"(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)\Z")
-# What only a secret looks like: keys in PEM, tokens with the marks of those who give them out, passwords in URLs.
+# Patterns that only secrets match: keys in PEM, tokens with the prefixes of their issuers, passwords in URLs.
 _SECRETS = re.compile(
     rb"-----BEGIN [A-Z ]*PRIVATE KEY-----|\b(?:gh[opsur]_|github_pat_)[A-Za-z0-9_]{20,}|\bAKIA[0-9A-Z]{16}\b"
     rb"|\bxox[abprs]-[A-Za-z0-9-]{10,}|\beyJ[A-Za-z0-9_-]{10,}\.eyJ|\bhv[sb]\.[A-Za-z0-9_-]{20,}|://[^/\s:@\"']+:[^/\s@\"']+@"
@@ -46,16 +46,16 @@ _SECRETS = re.compile(
 
 
 class File(NamedTuple):
-    """A file of a runner, and how it stands."""
+    """A file of a runner, and its state."""
 
     kind: Kind
-    file: str  # from the folder of kfm.yml
+    file: str  # path from the folder of kfm.yml
     state: State
     about: str = ""
 
 
 def texts(resolved: Resolved, kind: Kind) -> dict[str, str]:
-    """What the files of this kind have to say, by their paths."""
+    """Return the files that this kind of runner needs, text by path."""
     from kfm import DISTRIBUTION, __version__
 
     found = _wakes(resolved)
@@ -86,7 +86,7 @@ def texts(resolved: Resolved, kind: Kind) -> dict[str, str]:
 
 
 def notes(resolved: Resolved, kind: Kind) -> Iterator[str]:
-    """What somebody should know who uses this runner."""
+    """Yield what an operator should know about this runner."""
     for schedule in schedules_of(resolved):
         if schedule.catch_up == "none" and schedule.cron:
             yield f"schedule {schedule.id} has catch_up: none: what this runner begins more than 90 s late does not run"
@@ -99,7 +99,7 @@ def notes(resolved: Resolved, kind: Kind) -> Iterator[str]:
 
 
 def write(resolved: Resolved, kind: Kind) -> list[File]:
-    """Put them in their places, where they are not there as they should be."""
+    """Write the files that are missing or outdated, and return all with their state."""
     found = []
     for file, text in texts(resolved, kind).items():
         path = os.path.join(resolved.root, file)
@@ -112,7 +112,7 @@ def write(resolved: Resolved, kind: Kind) -> list[File]:
 
 
 def check(resolved: Resolved, kinds: Sequence[Kind], env: Mapping[str, str]) -> list[File]:
-    """How the files stand: of these kinds, or of all kinds that have files here."""
+    """Return the state of the files: of these kinds, or of all kinds that have files here."""
     here: Sequence[Kind] = kinds or [
         kind for kind, files in FILES.items() if any(os.path.lexists(os.path.join(resolved.root, f)) for f in files)
     ]
@@ -177,7 +177,8 @@ def _place(resolved: Resolved) -> runner_files.RunnerSite:
 
 
 def _kept(resolved: Resolved) -> list[str]:
-    """The folders that a run leaves something in for the next, none inside another."""
+    """Return the folders that must be kept between two runs, without those inside another. BadInput if there is none
+    that can be kept."""
     config = resolved.config
     said = [config.objects, config.publish, config.catalog]
     folders = [each.partition(":")[2] for each in said if each.startswith("file:")]
@@ -208,7 +209,8 @@ def _plain(path: str, what: str) -> None:
 
 
 def _references(resolved: Resolved) -> Iterator[str]:
-    """What a run may need. Those who send webhooks are not answered by `kfm up --once`, so their secrets stay away."""
+    """Yield the secret references that a run may need. Secrets of webhooks are left out, because `kfm up --once`
+    answers none."""
     config = resolved.config
     if config.publish.startswith("github:"):
         yield config.github.token
@@ -233,7 +235,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _for_actions(variables: Sequence[str]) -> list[str]:
-    """Their names as GitHub takes them; the token of the job is not one of them."""
+    """Return these variables under the names that GitHub accepts, without the token of the job."""
     found = [each for each in variables if each != "GITHUB_TOKEN"]
     for name in found:
         if name.upper().startswith("GITHUB_"):
@@ -249,7 +251,7 @@ def _check_containers(resolved: Resolved, place: runner_files.RunnerSite, kind: 
             hint=f"add a line like {missing}: NAME@sha256:DIGEST under `runners:` in kfm.yml",
         )
     if any(each.startswith("file:") for each in _references(resolved)):
-        # Kubernetes opens the files of a secret to the group of the pod, and what others can read is no secret here.
+        # Kubernetes makes files of a secret readable to the pod's group; KFM accepts no secret that others can read.
         raise BadInput(
             f"a secret lies in file:PATH, which {kind} cannot bring into a container and keep closed to others",
             hint="use env:NAME, which it takes from a Kubernetes secret, or an installed store of secrets",
@@ -273,7 +275,7 @@ def _read(path: str, file: str) -> bytes | None:
 
 
 def _values(resolved: Resolved, env: Mapping[str, str]) -> list[bytes]:
-    """The secrets that are known here, so that none is found where only its name belongs."""
+    """Return the secrets that this environment holds, so that their values can be found in files."""
     found = []
     for reference in _references(resolved):
         if reference.startswith("env:") and len(value := env.get(reference[4:], "")) >= SHORTEST // 4:
@@ -282,7 +284,7 @@ def _values(resolved: Resolved, env: Mapping[str, str]) -> list[bytes]:
 
 
 def _secret_in(body: bytes, known: Sequence[bytes]) -> int:
-    """The first line that holds one; 0: none does."""
+    """Return the first line that holds a secret; 0 if none does."""
     for number, line in enumerate(body.splitlines(), 1):
         if _SECRETS.search(line) or any(value in line for value in known):
             return number

@@ -1,8 +1,7 @@
-"""`kfm up`: an installation that runs itself: schedules, sources that are watched, triggers that wait, and sinks that
-follow, in one process.
+"""`kfm up`: runs an installation in one process: schedules, watched sources, waiting triggers, backfills and sinks.
 
-It decides when; the walk does what. It holds nothing that must not be lost: a second one beside it, a kill or a clock
-that jumps do no harm, because a tick is claimed once and a run has its lease.
+It decides when work starts; each run does the work. It keeps nothing that may not be lost. A second process, a kill or
+a changed clock does no harm, because each tick is claimed once and each run holds a lease.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from kfm.model import refs
 from kfm.model.ports import Log
 from kfm.model.records import Receipt
 
-FILES_MS = 5_000  # between two looks at the files of schedules
-SWEEP_MS = 3_600_000  # between two looks for previews that have had their time
-SETTLE_MS = 10_000  # between two looks at sinks that did not answer, and at what others left unfinished
+FILES_MS = 5_000  # between two checks of the schedule files
+SWEEP_MS = 3_600_000  # between two searches for expired previews
+SETTLE_MS = 10_000  # between two attempts at failed sinks and unfinished work of others
 
 
 class Upkeep:
-    """What is due, then what waits."""
+    """The loop of `kfm up`: first due ticks, then waiting triggers."""
 
     def __init__(
         self,
@@ -49,13 +48,13 @@ class Upkeep:
         self._files_at = session.clock.monotonic()
         self._swept_at: float | None = None
         self._news: list[str] = []
-        self.readings = 0  # how often the schedules were read anew
+        self.readings = 0  # how often the schedules were read again
         self._ticker = Ticker(session, datasets, self._told)
         self.watching = Watch(session, datasets, self._told, polled=_is_polled(session), goes_on=self._may)
         self._turn = Turn(session, datasets)
         self._takes_turns = False
         self._has_turn: bool | None = None
-        self._settled = -1  # how far the ledger had come when all were told
+        self._settled = -1  # the last ledger entry that was reported to all sinks
         self._settled_at = 0.0
         self._backfills = Backfills(session, datasets, self._told, goes_on=self._may)
 
@@ -68,11 +67,11 @@ class Upkeep:
         return self._session.log
 
     def lend(self, session: Session) -> None:
-        """What authors wrote is loaded once."""
+        """Share the updaters loaded here with another session."""
         session.updaters = self._session.updaters
 
     def _told(self, about: str, problem: KfmError) -> None:
-        """That another has the work just now is no failure to one that looks again."""
+        """Report a problem. Busy is only logged, because another worker has the work and this loop will look again."""
         if self._takes_turns and isinstance(problem, Busy):
             self._session.log.event("run.awaited", about=about, error=problem)
         else:
@@ -82,7 +81,8 @@ class Upkeep:
         return self._goes_on() and (not self._takes_turns or self._turn.take())
 
     def my_turn(self) -> bool | None:
-        """Is it ours to keep this up? None: it is as it was when this was asked last."""
+        """Take or renew the leader lease. Return whether this process leads; None if that has not changed since the
+        last call."""
         self._takes_turns = True
         has = self._turn.take()
         changed, self._has_turn = has != self._has_turn, has
@@ -90,11 +90,12 @@ class Upkeep:
 
     @property
     def stands_by(self) -> bool:
+        """Whether another process leads."""
         return self._has_turn is False
 
     def wait_for_turn(self) -> bool:
-        """For one that ends by itself: had at once, or when whoever had it did not renew it. False: another is up, and
-        does what is due."""
+        """Wait for the leader lease and return True; False if another process renews it, which then does the work. For
+        a process that ends by itself, such as `kfm up --once`."""
         seen = self._turn.holder()
         waited_ms = 0
         while not self._turn.take():
@@ -103,7 +104,7 @@ class Upkeep:
                 continue
             if seen is None or (now.token, now.expires_ms) != (seen.token, seen.expires_ms):
                 return False
-            if waited_ms > now.ttl_ms:  # its time does not pass: the clock stands still
+            if waited_ms > now.ttl_ms:  # the lease never expires, because the clock stands still
                 return True
             self._session.clock.sleep(0.1)
             waited_ms += 100
@@ -113,11 +114,12 @@ class Upkeep:
         self._turn.give_back()
 
     def begin(self) -> Iterator[Receipt]:
-        """Finish what an earlier process left unfinished."""
+        """Finish runs that an earlier process left unfinished; yield the receipts."""
         return self.watching.take_up()
 
     def turn(self, *, patient: bool = True) -> Iterator[Receipt]:
-        """One round: claim ticks, look at a source that is due, run what waits, and a partition of each backfill."""
+        """Do one round: claim ticks, poll one due source, run waiting triggers and one partition of each backfill.
+        Yields the receipts."""
         self._read_again()
         yield from self._sweep()
         self._ticker.claim()
@@ -126,8 +128,8 @@ class Upkeep:
         yield from self._backfills.turn()
 
     def _read_again(self) -> None:
-        """Schedules are what their files say now. One that is wrong changes nothing: it is told, and those that were
-        read before are followed."""
+        """Read the schedule files again if they changed. A mistake in them is reported, and the schedules read before
+        stay."""
         now, session = self._session.clock.monotonic(), self._session
         if 0 <= (now - self._files_at) * 1000 < FILES_MS:
             return
@@ -150,12 +152,12 @@ class Upkeep:
         session.log.event("schedules.changed", schedules=self.schedules)
 
     def news(self) -> list[str]:
-        """What a person should hear, each once."""
+        """Return new messages for the operator, each once."""
         said, self._news = self._news, []
         return said
 
     def _sweep(self) -> Iterator[Receipt]:
-        """Previews that nobody built anew for long go by themselves."""
+        """Remove previews that were not built for a long time; yield the receipts."""
         now = self._session.clock.monotonic()
         if self._swept_at is not None and 0 <= (now - self._swept_at) * 1000 < SWEEP_MS:
             return
@@ -169,15 +171,16 @@ class Upkeep:
                 yield swept(self._session, each, reason="", actor="kfm up")
             except Broken:
                 raise
-            except KfmError as problem:  # somebody is at it: it is looked at again
+            except KfmError as problem:  # a worker uses it; the next sweep tries again
                 self._told(f"preview {each.name}", problem)
 
     def more(self) -> bool:
-        """Is there a source that was not looked at yet?"""
+        """Return whether a source was not polled yet."""
         return self.watching.more()
 
     def settles(self) -> bool:
-        """Is it time to tell sinks, though nothing was run here? Others run things too, and a sink may answer again."""
+        """Return whether to settle although this process ran nothing: other processes may have run, and a sink may
+        answer again."""
         newest = next((entry.index for entry in self._session.state.ledger.entries(reverse=True, limit=1)), 0)
         now = self._session.clock.monotonic()
         if newest == self._settled and 0 <= (now - self._settled_at) * 1000 < SETTLE_MS:
@@ -186,11 +189,11 @@ class Upkeep:
         return True
 
     def waits(self) -> bool:
-        """Does something wait for a slot of a pool?"""
+        """Return whether a run waits for a slot of a pool."""
         return self.watching.waits
 
     def pause_ms(self) -> int:
-        """How long nothing is due; at most a second, because others may put triggers into the inbox."""
+        """Return the time until the next work, at most a second, because other processes may add triggers."""
         if self.stands_by:
             return 1000
         if self._backfills.more:
@@ -201,8 +204,8 @@ class Upkeep:
 
 
 class Beside(threading.Thread):
-    """Looks at the clock while a run is at work: what comes due meanwhile is claimed at its instant, so that it is
-    passed over, queued or takes the place of that run, as it is declared. It holds a house of its own."""
+    """A thread that claims ticks while a run is executing, so that each is skipped, queued or replaces the run at its
+    own time. It has a session of its own."""
 
     def __init__(
         self, opened: Callable[[], Session], upkeep: Upkeep, datasets: Sequence[str], *, pause_s: float = 1.0
@@ -234,12 +237,13 @@ class Beside(threading.Thread):
                         readings = self._upkeep.readings
                         ticker = Ticker(session, self._datasets)
                     ticker.claim()
-                except KfmError as problem:  # the round after this run claims it
+                except KfmError as problem:  # the next round claims the tick
                     self._upkeep.log.event("tick.unclaimed", error=problem)
 
 
 def _is_polled(session: Session) -> Callable[[str, str], bool]:
-    """A dataset that has a schedule is looked at by it; of its sources only those that say so are polled beside."""
+    """Return a function that says whether a source is polled. A dataset with a schedule is polled only for sources that
+    set `poll_s`."""
     schedules = schedules_of(session.resolved)
     scheduled = {each.dataset for each in schedules if each.on != "event" and not each.implied}
 

@@ -1,7 +1,7 @@
-"""Whose turn it is to keep an installation up: one process at a time, by a lease.
+"""Leader election: one process at a time runs `kfm up` for an installation, by a lease.
 
-The turn is for peace, not for safety. Two that both think it is theirs do no harm: a tick is claimed once, and a run
-has a lease of its own. So it is not renewed while a long run is at work: then another one may look after the rest.
+The lease avoids duplicate work; correctness does not depend on it, because each tick is claimed once and each run holds
+its own lease. It is not renewed during a long run, so that another process can take over the rest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Turn:
-    """Of all datasets, or of some: those who look after other ones have turns of their own."""
+    """The leader lease for a set of datasets. Processes that run other datasets have other leases."""
 
     def __init__(self, session: Session, datasets: Sequence[str]) -> None:
         self._state = session.state
@@ -32,7 +32,7 @@ class Turn:
         self._renewed_ms = 0
 
     def take(self) -> bool:
-        """Is it ours? It is renewed when it is time, and taken if nobody has it."""
+        """Acquire the lease if it is free, or renew it in time. Return whether this process holds it."""
         now_ms = self._clock.now_ms()
         try:
             if self._lease is None:
@@ -51,11 +51,12 @@ class Turn:
         return True
 
     def holder(self) -> Lease | None:
-        """Who else has it; None: nobody."""
+        """Return the valid lease of any process; None if there is none."""
         lease = self._state.leases.of(self.scope)
         return lease if lease is not None and is_held(lease, self._clock.now_ms()) else None
 
     def give_back(self) -> None:
+        """Release the lease if this process holds it."""
         if self._lease is not None:
             self._state.leases.release(self._lease)
             self._lease = None

@@ -1,4 +1,4 @@
-"""`kfm triggers watch`: sources by their timetable, and the triggers that wait, over an open house."""
+"""`kfm triggers watch`: polls sources on a timetable and runs waiting triggers."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ from kfm.scheduling.polling import Timetable, merge_polls, note
 
 
 class Watch:
-    """Looks at sources by their timetable, and runs what waits: triggers of a dataset that wait together make one run.
+    """Polls sources on a timetable and runs waiting triggers. Triggers of one dataset that wait together become one
+    run.
 
-    It holds nothing that must not be lost. Another `kfm triggers watch`, or `kfm run` beside it, does no harm.
+    It keeps nothing that may not be lost. Another `kfm triggers watch` or `kfm run` at the same time does no harm.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class Watch:
         polled: Callable[[str, str], bool] = lambda _dataset, _source: True,
         goes_on: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`goes_on` is asked before every run: may it be begun here?"""
+        """`goes_on` is called before every run, and says whether it may start here."""
         self._session = session
         self._goes_on = goes_on
         self._tell = tell
@@ -48,18 +49,19 @@ class Watch:
         self._debounce_ms = round(session.config.watch.debounce_s * 1000)
         self._polls = merge_polls(self._sources(datasets))
         self._table = self._timetable()
-        self._wait: dict[str, int] = {}  # datasets that failed or are frozen: not before this
+        self._wait: dict[str, int] = {}  # the earliest next attempt of datasets that failed or are frozen
         self._failures: dict[str, int] = {}
-        self.busy = False  # a run was begun and has not ended
-        self.waits = False  # something of the last round waits for a slot of a pool
-        self._unfinished: list[str] = []  # runs that were left, and wait for one
+        self.busy = False  # a run is executing
+        self.waits = False  # a run of the last round waits for a slot of a pool
+        self._unfinished: list[str] = []  # unfinished runs that wait for a slot
 
     def _timetable(self) -> Timetable:
         said = self._session.config.watch
         return Timetable(self._polls, self._now(), jitter=said.jitter, host_pause_ms=round(said.host_pause_s * 1000))
 
     def follow(self, polled: Callable[[str, str], bool]) -> None:
-        """Others are to be looked at from here on; if they are the same, each keeps its time."""
+        """Poll the sources for which `polled` is true from now on. If they are the same as before, the timetable
+        stays."""
         self._polled = polled
         polls = merge_polls(self._sources(sorted(self._watched)))
         if polls != self._polls:
@@ -79,8 +81,8 @@ class Watch:
                     yield name, request, round(interval * 1000)
 
     def take_up(self) -> Iterator[Receipt]:
-        """Finish what an earlier process left unfinished. What is left of the preview of a branch is that of
-        `kfm preview build`, which has its files."""
+        """Finish runs that an earlier process left unfinished; yield the receipts. Runs of branch previews are left to
+        `kfm preview build`, which has their files."""
         unfinished = [run for run in self._session.state.runs.unfinished() if not preview_of(run.trigger)]
         yield from self._finish([run.run_id for run in unfinished if run.dataset in self._watched])
         yield from left(self._session, sorted(self._watched), self._tell, self._note)
@@ -103,7 +105,7 @@ class Watch:
             self.busy = False
 
     def poll(self) -> list[Trigger]:
-        """Look at one source that is due, if any is; returns the triggers that came of it."""
+        """Poll one due source, if any, and return the triggers that this created."""
         poll = self._table.due(self._now())
         if poll is None:
             return []
@@ -129,7 +131,8 @@ class Watch:
         return asked_by(self._session, dataset, "poll", actor="kfm watch", reason="its source changed")
 
     def drain(self, *, patient: bool = True) -> Iterator[Receipt]:
-        """Run what waits, a dataset at a time. `patient`: only where nothing came for a while, or it waits long."""
+        """Run the waiting triggers, one dataset at a time; yield the receipts. If `patient`, triggers that still gather
+        wait until none has come for a while."""
         left, self._unfinished = self._unfinished, []
         yield from self._finish(left)
         self.waits = bool(self._unfinished)
@@ -146,13 +149,14 @@ class Watch:
     def _groups(self) -> dict[str, list[Trigger]]:
         groups: dict[str, list[Trigger]] = {}
         for trigger in self._session.state.inbox.waiting():
-            of_backfill = trigger.trigger_id.startswith(PREFIX)  # which takes them up itself
+            of_backfill = trigger.trigger_id.startswith(PREFIX)  # the backfill runs these itself
             if trigger.dataset in self._watched and trigger.kind != "operation" and not of_backfill:
                 groups.setdefault(trigger.dataset, []).append(trigger)
         return groups
 
     def _answer(self, dataset: str, group: list[Trigger]) -> Iterator[Receipt]:
-        """One run for the oldest and, if it succeeds, for all that wait for the same; the others in their turn."""
+        """Run the oldest trigger and, if it succeeds, merge those that wait for the same into it. Then run the others
+        in order."""
         session = self._session
         while group and self._goes_on():
             first, rest = group[0], group[1:]
@@ -161,7 +165,7 @@ class Watch:
                 receipt = run_trigger(session, first, trigger_updater(session, first), patient=False)
             except Broken:
                 raise
-            except Full:  # its trigger waits on, and its place is kept
+            except Full:  # its trigger stays in the queue with its place
                 self.busy = False
                 self.waits = True
                 return
@@ -173,7 +177,7 @@ class Watch:
                 return
             yield from self._followed([receipt])
             self.busy = False
-            if receipt.outcome == "cancelled":  # whatever it made room for comes next
+            if receipt.outcome == "cancelled":  # the run that replaced it comes next
                 return
             if receipt.status == "FAILED" or receipt.outcome == "frozen":
                 self._later(dataset)
@@ -194,15 +198,15 @@ class Watch:
         self._session.log.event("promotion.left", about=dataset, why=text)
 
     def _later(self, dataset: str) -> None:
-        """Again, but not at once: a second, two, four, up to five minutes."""
+        """Delay the next attempt: one second, then two, four, up to five minutes."""
         count = self._failures[dataset] = self._failures.get(dataset, 0) + 1
         self._wait[dataset] = self._now() + min(1000 << min(count, 20), 300_000)
 
     def more(self) -> bool:
-        """Is there a source that was not looked at yet?"""
+        """Return whether a source was not polled yet."""
         return self._table.unseen()
 
     def pause_ms(self) -> int:
-        """How long nothing is due; at most a second, because others may put triggers into the inbox."""
+        """Return the time until the next poll, at most a second, because other processes may add triggers."""
         at = self._table.next_ms()
         return 1000 if at is None else min(max(at - self._now(), 0), 1000)

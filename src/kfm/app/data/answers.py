@@ -1,4 +1,4 @@
-"""The records that questions are answered with, for a door that makes kinds of its own of them."""
+"""The records that answer questions, for interfaces that derive their own types from them."""
 
 from __future__ import annotations
 

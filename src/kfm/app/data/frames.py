@@ -1,7 +1,7 @@
-"""What was read as a frame of Polars, pandas or GeoPandas, or a dataset of xarray: whichever is installed.
+"""Converts data to a frame of Polars, pandas or GeoPandas, or to an xarray dataset, if that library is installed.
 
-Of a table in text a column is of numbers only if that loses nothing: `007` stays text, and so does what no number of
-64 bits holds. An empty cell is missing, and nothing else is.
+A text column becomes numbers only if nothing is lost: `007` stays text, and so does a number that 64 bits cannot hold.
+Only an empty cell counts as missing.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ _NOT_A_FRAME = "the rows of {} do not make one frame"
 
 
 def polars(session: Session, found: Found, *, text: bool) -> Any:
+    """Return the rows as a Polars frame. With `text`, table columns stay text."""
     pl = library("polars", EXTRA)
     if kind_of(found) == PARQUET and found.entries:
         bodies = [io.BytesIO(bytes_of(session, found, entry)) for entry in found.entries]
@@ -53,6 +54,7 @@ def polars(session: Session, found: Found, *, text: bool) -> Any:
 
 
 def pandas(session: Session, found: Found, *, text: bool) -> Any:
+    """Return the rows as a pandas frame. With `text`, table columns stay text."""
     pd = library("pandas", EXTRA)
     if kind_of(found) == PARQUET and found.entries:
         library("pyarrow", EXTRA)
@@ -66,7 +68,8 @@ def pandas(session: Session, found: Found, *, text: bool) -> Any:
 
 
 def _for_pandas(pd: Any, columns: dict[str, Sequence[Any]]) -> dict[str, Any]:
-    """Whole numbers of which some are missing stay whole numbers: as floats the largest would be rounded."""
+    """Return pandas columns. Integers with missing values stay integers, because as floats large ones would be
+    rounded."""
     made = {}
     for name, column in columns.items():
         whole = any(type(each) is int for each in column) and all(each is None or type(each) is int for each in column)
@@ -75,6 +78,7 @@ def _for_pandas(pd: Any, columns: dict[str, Sequence[Any]]) -> dict[str, Any]:
 
 
 def geopandas(session: Session, found: Found) -> Any:
+    """Return GeoJSON or GeoParquet as a GeoPandas frame. BadInput for other formats."""
     gpd = library("geopandas", EXTRA)
     kind = kind_of(found)
     if kind == PARQUET:
@@ -88,12 +92,13 @@ def geopandas(session: Session, found: Found) -> Any:
     def make() -> Any:
         shapes = [shape(row["geometry"]) if row.get("geometry") else None for row in rows]
         plain = [{name: value for name, value in row.items() if name != "geometry"} for row in rows]
-        return gpd.GeoDataFrame(plain, geometry=shapes, crs="EPSG:4326")  # what GeoJSON always is
+        return gpd.GeoDataFrame(plain, geometry=shapes, crs="EPSG:4326")  # the only reference system of GeoJSON
 
     return understood(make, _NOT_A_FRAME.format(found.name))
 
 
 def xarray(session: Session, found: Found) -> Any:
+    """Return a grid, or the rows of a table, as an xarray dataset."""
     xr = library("xarray", EXTRA)
     kind = kind_of(found)
     if kind in NETCDF or kind in xarray_grids.RASTERS or kind == xarray_grids.ZARR:
@@ -116,7 +121,7 @@ def _columns(session: Session, found: Found, *, text: bool) -> dict[str, Sequenc
 
 
 def _alike(column: Sequence[Any]) -> Sequence[Any]:
-    """Of JSON: 1 beside 2.5 is a number as well."""
+    """Return a JSON column with integers as floats if it mixes both."""
     kinds = {type(each) for each in column if each is not None}
     return [each if each is None else float(each) for each in column] if kinds == {int, float} else column
 
@@ -133,5 +138,5 @@ def _typed(column: Sequence[str], *, text: bool) -> Sequence[Any]:
 
 
 def _geometries(column: Sequence[Any]) -> Sequence[Any]:
-    """As text: one column of a plain frame cannot hold points beside polygons."""
+    """Return geometries as JSON text, because a column of a plain frame cannot mix points and polygons."""
     return [canonical(each).decode() if isinstance(each, dict) else each for each in column]

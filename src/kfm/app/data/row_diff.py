@@ -1,7 +1,7 @@
-"""Which rows of two tables came, changed and went, however large they are.
+"""Compares the rows of two tables of any size: which were added, changed and removed.
 
-What is remembered is two digests a row, and never of more than so many rows at once: of a larger table the rows are
-taken by turns, told apart by their digests, and it is read once for each turn.
+Memory holds two digests for each row, and of at most `MOST` rows at once. A larger table is split by digest into parts,
+and read once for each part.
 """
 
 from __future__ import annotations
@@ -15,34 +15,36 @@ import msgspec
 from kfm.app.data.row_reader import Row, Rows, Unknown
 from kfm.model.records import Record
 
-MOST = 250_000  # rows that are remembered at once
+MOST = 250_000  # rows held in memory at once
 SIZE = 16
 TURNS = 1 << 12
-FEW = 8  # rows of one key that are kept to be shown
+FEW = 8  # rows of one key that are kept for display
 
 _encode = msgspec.json.Encoder().encode
 
 
 class RowChange(Record, frozen=True):
+    """One row before and after."""
+
     change: str  # added, changed, removed
     before: dict[str, Any] | None
     after: dict[str, Any] | None
 
 
 class RowDifference(Record, frozen=True):
-    """Of one entry, or of all together."""
+    """The difference between two entries, or between all entries together."""
 
     added: int = 0
     changed: int = 0
     removed: int = 0
-    by: tuple[str, ...] = ()  # the columns that tell which row is which; empty: rows as a whole, of which none changes
+    by: tuple[str, ...] = ()  # key columns; empty if whole rows are compared, which never count as changed
     columns_added: tuple[str, ...] = ()
     columns_removed: tuple[str, ...] = ()
     shown: tuple[RowChange, ...] = ()
 
 
 class _Turn(NamedTuple):
-    """Those rows whose digest gives this rest."""
+    """One part of the rows: those whose digest modulo `of` equals `rest`."""
 
     rest: int
     of: int
@@ -52,16 +54,16 @@ class _Turn(NamedTuple):
 
 
 class _Full(Exception):
-    """More rows than may be remembered at once."""
+    """More rows than fit into memory."""
 
 
 class _Found:
-    """What differs, and of some the digests, by which they are found again to be shown."""
+    """Counts of differences, and the keys of some changed rows for display."""
 
     def __init__(self, limit: int) -> None:
         self.added = self.changed = self.removed = 0
         self.limit = limit
-        self.wanted: dict[bytes, str] = {}  # by key
+        self.wanted: dict[bytes, str] = {}  # the kind of change, by key
 
     def add(self, key: bytes, added: int, changed: int, removed: int) -> None:
         self.added += added
@@ -72,11 +74,13 @@ class _Found:
 
 
 def nothing() -> Iterator[Row]:
+    """Yield no row, for a side that does not exist."""
     return iter(())
 
 
 def compared(before: Rows, after: Rows, key: Sequence[str], limit: int, most: int = MOST) -> RowDifference:
-    """`key`: the columns that tell which row is which, where both have them; `limit`: how many are shown."""
+    """Return the difference between two tables. `key` are the key columns, used if both sides have them; `limit` is the
+    number of rows to show. Raises Unknown if there are too many rows."""
     names = _columns(before), _columns(after)
     by = tuple(key) if key and all(set(key) <= set(side) for side in names if side) else ()
     digest = _by_columns(by) if by else _by_id if _has_ids(before) and _has_ids(after) else _whole
@@ -121,12 +125,12 @@ def _digest(value: Any) -> bytes:
 
 
 def _of(row: Row) -> bytes:
-    """In whatever order its columns stand."""
+    """Return the digest of a row, whatever the order of its columns."""
     return _digest([row.id, sorted(row.values.items())])
 
 
 def _columns(rows: Rows) -> tuple[str, ...]:
-    """Of the first row: the names of all."""
+    """Return the column names of the first row."""
     for row in rows():
         return tuple(row.values)
     return ()
@@ -139,8 +143,8 @@ def _has_ids(rows: Rows) -> bool:
 
 
 def _look(before: Rows, after: Rows, digest: Digest, turn: _Turn, found: _Found, most: int) -> None:
-    """One turn: rows that are equal cancel out; of what is left by key, pairs have changed. A key that stands several
-    times counts as often as it does. Nothing is counted before the turn is over."""
+    """Compare one part. Equal rows cancel out; remaining rows of the same key are counted as changed in pairs, and
+    repeated keys count each time. Raises _Full before anything is counted."""
     old: dict[bytes, bytes] = {}
     new: dict[bytes, bytes] = {}
     for row in before():
@@ -172,7 +176,7 @@ def _look(before: Rows, after: Rows, digest: Digest, turn: _Turn, found: _Found,
 
 
 def _without(wholes: bytes, whole: bytes) -> bytes | None:
-    """Without one of these; None: it is not among them."""
+    """Return these digests without one occurrence of `whole`; None if it is not among them."""
     for at in range(0, len(wholes), SIZE):
         if wholes[at : at + SIZE] == whole:
             return wholes[:at] + wholes[at + SIZE :]
@@ -180,7 +184,7 @@ def _without(wholes: bytes, whole: bytes) -> bytes | None:
 
 
 def _shown(before: Rows, after: Rows, digest: Digest, found: _Found) -> tuple[RowChange, ...]:
-    """The rows themselves, of the keys that were kept: both tables are read once more."""
+    """Return the rows of the kept keys, by reading both tables again."""
     if not found.wanted:
         return ()
     sides = [_with_keys(rows, digest, found.wanted) for rows in (before, after)]

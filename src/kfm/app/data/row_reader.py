@@ -1,4 +1,4 @@
-"""The rows of an entry of a version, one after the other, whatever they are written in."""
+"""Reads the rows of an entry of a version one after another: CSV, NDJSON, GeoJSON and Parquet."""
 
 from __future__ import annotations
 
@@ -24,32 +24,33 @@ KINDS = {
     "application/vnd.apache.parquet": "parquet",
     "application/x-parquet": "parquet",
 }
-MOST_PARQUET = 1 << 30  # bytes of a file that is read whole, as its end says where everything is
+MOST_PARQUET = 1 << 30  # bytes of a file that is read whole, because Parquet has its index at the end
 
 
 class Unknown(KfmError):
-    """Its rows cannot be told: what it is written in is not known here, or it is not what it says."""
+    """The rows of an entry cannot be read: its format is unknown, or its bytes do not match it."""
 
     code = "refused.rows"
     exit_code = BadInput.exit_code
 
 
 class Row(NamedTuple):
-    """What it says, by name; and of a feature the id it has itself."""
+    """The values of a row by column; for a feature also its own id."""
 
     values: dict[str, Any]
     id: Any = None
 
 
-Rows = Callable[[], Iterator[Row]]  # each call reads them anew
+Rows = Callable[[], Iterator[Row]]  # each call reads them again
 
 
 def kind_of(entry: ManifestEntry) -> str:
-    """What its rows are written in; empty: it has none that are known."""
+    """Return the format of an entry's rows; empty if it is unknown."""
     return KINDS.get(entry.media_type.partition(";")[0].strip().lower(), "")
 
 
 def rows_of(objects: Objects, entry: ManifestEntry) -> Rows:
+    """Return a function that reads the rows of an entry. Raises Unknown if the format is unknown."""
     readers = {"csv": _csv, "ndjson": _ndjson, "geojson": _geojson, "parquet": _parquet}
     kind = kind_of(entry)
     if not kind:
@@ -73,7 +74,7 @@ def _csv(file: BinaryIO) -> Iterator[Row]:
             for row in reader:
                 if len(row) == len(names):
                     yield Row(dict(zip(names, row, strict=True)))
-                elif row:  # what stands behind the last column has no name
+                elif row:  # values after the last column have no name
                     yield Row({**dict(zip(names, row, strict=False)), "": row[len(names) :]})
     except csv.Error:
         raise Unknown("it is not the CSV that it says it is") from None
@@ -88,7 +89,7 @@ def _ndjson(file: BinaryIO) -> Iterator[Row]:
 
 
 def _geojson(file: BinaryIO) -> Iterator[Row]:
-    """The properties by their names, and the geometry beside them."""
+    """Yield the properties of each feature, with its geometry."""
     found = ListInJson(file, "features", alone=True)
     try:
         for record in found.records():
@@ -104,14 +105,14 @@ def _feature(body: bytes) -> Row:
     said = feature.pop("properties", None)
     own = feature.pop("id", None)
     feature.pop("type", None)
-    around = {f"({name})": value for name, value in feature.items()}  # no name of a property is lost to a member
+    around = {f"({name})": value for name, value in feature.items()}  # a property of the same name is not lost
     return Row({**(said if isinstance(said, dict) else {}), **around}, own)
 
 
 def _record(body: bytes) -> Row:
     try:
         value = decode(body, "a record")
-    except KfmError:  # it would quote what it read
+    except KfmError:  # the library's message would quote the data
         raise Unknown("a record of it is not JSON") from None
     return Row(value if isinstance(value, dict) else {"": value})
 

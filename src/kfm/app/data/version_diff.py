@@ -1,6 +1,6 @@
-"""Two versions side by side: which keys came, changed and went, and which rows within them.
+"""Compares two versions: which keys were added, changed and removed, and which rows within them.
 
-Whoever may read the data may compare its keys; rows, and how many there are, are told only of what is plainly public.
+A caller who may read the data may compare keys. Rows and their counts are shown only for public data.
 """
 
 from __future__ import annotations
@@ -33,28 +33,32 @@ HINT = "give DATASET, DATASET@published, DATASET@2026-01-31, DATASET@sha256:…,
 
 
 class Point(Record, frozen=True):
-    """A version, and whose it is."""
+    """A version of a dataset."""
 
     dataset: str
     zone: str
-    version: str  # empty: nothing
+    version: str  # empty if there is no version
 
 
 class KeyChange(Record, frozen=True):
+    """A changed key, with the difference of its rows."""
+
     change: Change
-    rows: RowDifference | None = None  # None: not told
-    why: str = ""  # why not
+    rows: RowDifference | None = None  # None if not shown
+    why: str = ""  # why the rows are not shown
 
 
 class Difference(Record, frozen=True):
+    """The difference between two versions."""
+
     before: Point
     after: Point
     added: int
     changed: int
     removed: int
-    changes: list[KeyChange]  # empty where only counts may be told
-    rows: RowDifference | None  # of all keys together; None: not told of all of them
-    why: str = ""  # why not, or why only counts
+    changes: list[KeyChange]  # empty if only counts may be shown
+    rows: RowDifference | None  # of all keys together; None if one is not shown
+    why: str = ""  # why something is not shown
 
     @property
     def is_same(self) -> bool:
@@ -62,7 +66,8 @@ class Difference(Record, frozen=True):
 
 
 def found(session: Session, text: str, beside: str = "") -> Point:
-    """What was meant. `beside` is the dataset on the other side: a version alone is one of that."""
+    """Return the version that a text names. `beside` is the dataset on the other side, to which a bare version belongs.
+    BadInput if there is none."""
     name, at, which = text.partition("@")
     if not at and beside and (text in (*ZONES, "nothing") or _is_version(text)) and text not in session.config.datasets:
         return _which(session, Point(dataset=beside, zone="processed", version=""), text)
@@ -73,7 +78,7 @@ def found(session: Session, text: str, beside: str = "") -> Point:
 
 
 def _named(session: Session, text: str) -> Point:
-    """The dataset or the ref of this name."""
+    """Return the version of the dataset or ref with this name."""
     zone, slash, name = text.rpartition("/")
     if slash:
         check_ref(text)
@@ -89,7 +94,7 @@ def _named(session: Session, text: str) -> Point:
 
 def _now(session: Session, zone: str, name: str) -> Point:
     for move in session.state.refs.history(refs.in_zone(zone, name), reverse=True, limit=1):
-        return Point(dataset=name, zone=zone, version=move.after)  # empty: it was withdrawn
+        return Point(dataset=name, zone=zone, version=move.after)  # empty if it was withdrawn
     raise BadInput(f"{name} has no {zone} version", hint=f"see `kfm refs list {zone}/`")
 
 
@@ -115,7 +120,8 @@ def _which(session: Session, point: Point, text: str) -> Point:
 
 
 def version_of(name: str, moves: list[RefEntry], text: str) -> str:
-    """The digest that was meant, or its start: of a version this dataset was at."""
+    """Return the digest of a version that this dataset had, given the digest or its start. BadInput unless exactly one
+    matches."""
     start = text.removeprefix("sha256:")
     if not is_digest(text) and not (4 <= len(start) < 64 and all(c in "0123456789abcdef" for c in start)):
         raise BadInput(
@@ -134,7 +140,7 @@ def version_of(name: str, moves: list[RefEntry], text: str) -> str:
 
 
 def _at(session: Session, point: Point, text: str) -> str:
-    """Where the ref was at an instant, or when a day ended, in UTC."""
+    """Return the version of the ref at an instant, or at the end of a day in UTC. BadInput if there was none."""
     until_ms = (
         parse_instant(f"{text}T00:00:00Z", "the day") + DAY_MS - 1 if len(text) == 10 else parse_instant(text, "@")
     )
@@ -150,7 +156,7 @@ def _at(session: Session, point: Point, text: str) -> str:
 
 
 def _owner(session: Session, text: str) -> Point:
-    """Whose version this is."""
+    """Return the dataset and zone of a bare version. BadInput unless exactly one matches."""
     start, those = text, set[tuple[str, str, str]]()
     if len(start) < len("sha256:") + 4:
         raise BadInput(f"{printable(text)} is not a version", hint=HINT)
@@ -169,8 +175,9 @@ def _owner(session: Session, text: str) -> Point:
 def compare(
     session: Session, before: Point, after: Point, *, key: tuple[str, ...] = (), limit: int = 0, look: bool = True
 ) -> Difference:
-    """`limit`: how many rows are shown; `key`: the columns that tell which row is which, if others than declared.
-    Not `look`: keys only."""
+    """Return the difference between two versions. `key` names the key columns, if other than declared. `limit` is the
+    number of rows to show; without `look`, only keys are compared. Denied if rows are requested of data that is not
+    public."""
     level = _level(session, before, after)
     may_look = look and level == "public"
     if limit and not may_look:
@@ -198,14 +205,14 @@ def compare(
 
 
 def counted_only(found: Difference) -> Difference:
-    """What may be told of masked data to whoever asks: how many keys, and none of them."""
+    """Return a difference reduced to counts of keys, which may be shown to any caller for masked data."""
     import msgspec
 
     return msgspec.structs.replace(found, changes=[], rows=None, why="it is not plainly public: only counts are told")
 
 
 def check_may_compare(session: Session, before: Point, after: Point) -> bool:
-    """May more than counts be told? Denied where not even these may."""
+    """Return whether more than counts may be shown to any caller. Denied if not even counts may."""
     level = _level(session, before, after)
     if level not in PUBLISHABLE:
         raise Denied(
@@ -216,14 +223,14 @@ def check_may_compare(session: Session, before: Point, after: Point) -> bool:
 
 
 def _level(session: Session, before: Point, after: Point) -> Level:
-    """Of both sides together, the more closed."""
+    """Return the more closed level of both sides."""
     openness = Openness(session)
     found = []
     for point in (before, after):
         version = session.state.ledger.version(point.dataset, point.version) if point.version else None
         found.append(openness.level(point.dataset, version))
         if point.version and version is None:
-            found.append("restricted")  # nobody knows how it came here
+            found.append("restricted")  # a version without a record counts as restricted
     return max(found, key=LEVELS.index)
 
 
@@ -243,8 +250,8 @@ def _with_rows(session: Session, change: Change, by: Callable[[str], tuple[str, 
 
 
 def _keys(session: Session, given: tuple[str, ...], *datasets: str) -> Callable[[str], tuple[str, ...]]:
-    """The columns by which rows are told apart: as given; as an output is deduplicated by; or the one column that a
-    contract says is unique."""
+    """Return a function that gives the key columns of an output: those given, else those it is deduplicated by, else
+    the one column that a contract declares unique."""
 
     def of(output: str) -> tuple[str, ...]:
         if given:
@@ -279,7 +286,7 @@ def _together(told: list[RowDifference]) -> RowDifference:
 
 
 def superseded(session: Session, point: Point) -> Point:
-    """Where the ref was before it came to this version, the last time it did."""
+    """Return the version before this one: where the ref was when it last moved here."""
     for zone in dict.fromkeys((point.zone, *ZONES)):
         for move in session.state.refs.history(refs.in_zone(zone, point.dataset), reverse=True):
             if move.after == point.version:

@@ -1,7 +1,7 @@
-"""Reading a version for a program: which one is meant, what it holds, and its bytes, rows or columns.
+"""Reads a version for a program: resolves its name, and returns its bytes, rows or columns.
 
-Read are the same objects as by `kfm cat`, with the keys that are at hand; what is damaged, gone or sealed gives not a
-byte. A message names a version and never a key: a key may be a value of protected data.
+It reads the same objects as `kfm cat`, with the keys at hand. A damaged, missing or undecryptable object yields no
+byte. Messages name a version and never a key, because a key may be a value of protected data.
 """
 
 from __future__ import annotations
@@ -35,21 +35,22 @@ NETCDF = frozenset({"application/netcdf", "application/x-netcdf"})
 
 
 class Found(NamedTuple):
-    """What is meant: a version of a dataset, with those of its entries that were asked for, or one object."""
+    """A version of a dataset with its selected entries, or one object."""
 
     dataset: str
-    ref: str  # that led to it; empty: it was named itself
+    ref: str  # the ref that was resolved; empty if the version was named itself
     version: str
     entries: tuple[ManifestEntry, ...]
 
     @property
     def name(self) -> str:
-        """For a message."""
+        """The name for messages."""
         return f"{self.dataset} {self.version[:19]}".lstrip()
 
 
 def find(session: Session, what: str, key: str | tuple[str, ...] = "", version: str = "", ref: str = "") -> Found:
-    """Of a dataset what is published, else what is processed, unless a version or a ref is named."""
+    """Return the version that is named; for a dataset the published one, else the processed one. `version` or `ref`
+    select another. BadInput if there is none."""
     if version and ref:
         raise BadInput("a version and a ref are both named", hint="give one of them")
     if ref:
@@ -88,13 +89,13 @@ def _must_be_there(session: Session, digest: str, what: str) -> None:
 
 
 def bytes_of(session: Session, found: Found, entry: ManifestEntry) -> bytes:
-    """All of it, checked against its digest, or none."""
+    """Return the bytes of an entry, checked against their digest. Corrupt if they are missing."""
     _must_be_there(session, entry.digest, f"an object of {found.name} ({entry.digest[:19]})")
     return readable_objects(session).read(entry.digest)
 
 
 def only(found: Found) -> ManifestEntry:
-    """The one entry there is, where one is needed."""
+    """Return the single entry. BadInput unless there is exactly one."""
     if len(found.entries) != 1:
         count = len(found.entries)
         raise BadInput(f"{found.name} has {count} entries" if count else f"{found.name} is empty", hint="name a key")
@@ -102,7 +103,7 @@ def only(found: Found) -> ManifestEntry:
 
 
 def kind_of(found: Found) -> str:
-    """The media type of everything that was asked for, without its parameters."""
+    """Return the media type of all entries, without parameters. BadInput if they differ."""
     kinds = {entry.media_type.partition(";")[0].strip().lower() for entry in found.entries}
     if len(kinds) > 1:
         raise BadInput(f"{found.name} holds data of several types", hint="name a key")
@@ -110,7 +111,7 @@ def kind_of(found: Found) -> str:
 
 
 def rows_of(session: Session, found: Found) -> list[dict[str, Any]]:
-    """As they are stored, entry by entry in the order of the keys: of a table every value is text."""
+    """Return the rows as stored, entry by entry in key order. Values of a table are text."""
     kind = kind_of(found)
     if kind in LINES | DOCUMENTS:
         return records(session, found)
@@ -119,6 +120,7 @@ def rows_of(session: Session, found: Found) -> list[dict[str, Any]]:
 
 
 def records(session: Session, found: Found) -> list[dict[str, Any]]:
+    """Return the records of JSON entries."""
     lines = kind_of(found) in LINES
     return [
         one for entry in found.entries for one in records_of(bytes_of(session, found, entry), found.name, lines=lines)
@@ -126,7 +128,7 @@ def records(session: Session, found: Found) -> list[dict[str, Any]]:
 
 
 def columns_of(session: Session, found: Found) -> Columns:
-    """The same, column by column. The tables of several entries are one only if their columns are the same."""
+    """Return the columns. Tables of several entries are joined; BadInput if their columns differ."""
     kind = kind_of(found)
     if kind in LINES | DOCUMENTS:
         return columns_in(records(session, found))
@@ -172,7 +174,7 @@ def _parquet(session: Session, found: Found) -> Columns:
 
 
 def library(name: str, extra: str) -> Any:
-    """A library that is none of ours, or what to install."""
+    """Return an optional library. Unavailable, with the extra to install, if it cannot be imported."""
     try:
         return importlib.import_module(name)
     except ImportError as problem:
@@ -181,7 +183,8 @@ def library(name: str, extra: str) -> Any:
 
 
 def understood(make: Callable[[], Any], otherwise: str) -> Any:
-    """What a foreign library makes of data. What it raises may quote the data, so its words are withheld."""
+    """Return what an optional library makes of the data. Its errors may quote the data, so BadInput names only their
+    type."""
     try:
         return make()
     except (KfmError, MemoryError):

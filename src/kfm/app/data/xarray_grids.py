@@ -1,4 +1,4 @@
-"""What was published as a grid, as a dataset of xarray. It was held against its contract before it was published."""
+"""Opens a published grid as an xarray dataset. A run has already checked it against its contract."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kfm.app.data.version_reader import library
 from kfm.errors import Unavailable
 
 EXTRA = "grids"
-RASTERS = {"image/tiff": "GTiff", "application/wmo-grib2": "GRIB"}  # by the one driver of each
+RASTERS = {"image/tiff": "GTiff", "application/wmo-grib2": "GRIB"}  # media type to GDAL driver
 ZARR = "application/vnd.zarr+zip"
 
 
@@ -37,7 +37,7 @@ def of_zarr(xr: Any, body: bytes) -> Any:
 
 
 def of_raster(xr: Any, body: bytes, driver: str) -> Any:
-    """Bands, or messages, by the names that contracts know them by; missing values are NaN or masked as they are."""
+    """Return the bands or messages of a raster, named as in contracts. Missing values are NaN or masked, as stored."""
     rasterio = library("rasterio", EXTRA)
     memory = library("rasterio.io", EXTRA).MemoryFile
     options = {"GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR", "GDAL_PAM_ENABLED": "NO"}
@@ -49,7 +49,7 @@ def of_raster(xr: Any, body: bytes, driver: str) -> Any:
             "x": [place.c + (column + 0.5) * place.a for column in range(file.width)],
             "y": [place.f + (row + 0.5) * place.e for row in range(file.height)],
         }
-        if place.b or place.d:  # turned: cells have no row and column of coordinates
+        if place.b or place.d:  # a rotated grid has no coordinates for single rows and columns
             axes = {}
         about = {"crs": file.crs.to_wkt()} if file.crs else {}
         made = {}

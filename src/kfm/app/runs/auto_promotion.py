@@ -1,8 +1,8 @@
-"""`promote: auto`: what a run made of a plainly public dataset is published by the same operation as ever.
+"""`promote: auto`: publishes the new version of a public dataset with the same operation that an operator would use.
 
-The gate decides as it does for a person, and the receipt says that nobody asked. What a person took back stays back
-until there is a version that is newer than that. Nothing is kept of what is still to be done: the refs say it, so the
-next command of any kind does what one that was killed left.
+The same gates decide, and the receipt names the automation as its actor. A version that an operator took back is not
+published again; only a newer version is. No list of pending promotions is stored: the refs show them, so the next
+command completes what a killed one left.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ if TYPE_CHECKING:
     from kfm.app.session.session import Session
 
 ACTOR = "kfm, promote: auto"
-OTHERS = (Busy.code, Conflict.code, Fenced.code, Moved.code)  # somebody else is at it, or was
-LOOKED_AT = 1000  # the runs among which the last promotion is looked for
+OTHERS = (Busy.code, Conflict.code, Fenced.code, Moved.code)  # another worker is promoting it, or has done so
+LOOKED_AT = 1000  # how many runs are searched for the last promotion
 Tell = Callable[[str, KfmError], None]
 Note = Callable[[str, str], None]
 
 
 def _unheard(_dataset: str, _text: str) -> None:
-    """Nobody listens."""
+    """Ignore the note."""
 
 
 def following(session: Session, receipts: Iterable[Receipt], tell: Tell, note: Note = _unheard) -> Iterator[Receipt]:
-    """The receipts as they come, and after each run the promotion that it asks for."""
+    """Yield each receipt, and after each successful run the receipt of the automatic promotion, if the dataset has
+    one."""
     asks = any(each.promote == "auto" for each in session.config.datasets.values())
     for receipt in receipts:
         yield receipt
         if asks and receipt.trigger != "operation" and _ended_well(receipt):
-            if receipt.dry_run and receipt.moves:  # it is not there to be judged
+            if receipt.dry_run and receipt.moves:  # a dry run leaves no version that a gate could judge
                 _foretell(session, receipt.dataset, note)
             else:
                 yield from promoted(session, receipt.dataset, tell, note, after=receipt.run_id)
@@ -50,7 +51,7 @@ def _foretell(session: Session, dataset: str, note: Note) -> None:
 
 
 def left(session: Session, datasets: Iterable[str], tell: Tell, note: Note = _unheard) -> Iterator[Receipt]:
-    """What a command that was killed, or a gate that said no, left unpublished."""
+    """Promote versions that a killed command or a denying gate left unpublished; yield the receipts."""
     for dataset in datasets:
         yield from promoted(session, dataset, tell, note)
 
@@ -58,7 +59,8 @@ def left(session: Session, datasets: Iterable[str], tell: Tell, note: Note = _un
 def promoted(
     session: Session, dataset: str, tell: Tell, note: Note = _unheard, *, after: str = ""
 ) -> Iterator[Receipt]:
-    """The promotion of what is processed, if it is due and nobody took it back."""
+    """Promote the processed version of a dataset if it is `promote: auto`, not public yet and not taken back. Yields at
+    most one receipt. Calls `tell` with a problem and `note` with a remark for the operator."""
     declared = session.config.datasets.get(dataset)
     if declared is None or declared.promote != "auto" or session.resolved.is_proposal:
         return
@@ -81,7 +83,7 @@ def promoted(
         )
     except Broken:
         raise
-    except Conflict as problem:  # another is at it, or has done it: the next run looks again
+    except Conflict as problem:  # another worker promotes it: the next run checks again
         session.log.event("promotion.awaited", about=dataset, error=problem)
         return
     except KfmError as problem:
@@ -103,7 +105,7 @@ def _ended_well(receipt: Receipt) -> bool:
 
 
 def check_plainly_public(session: Session, dataset: str, version: str) -> None:
-    """Denied if a person is to look at it first: where people sign, and where a label says something."""
+    """Raise Denied if a person must decide first: if there is a key list, or if a label protects the dataset."""
     from kfm.app.authority.authorization import labelled
     from kfm.app.authority.keyring import in_force
 
@@ -117,7 +119,8 @@ def check_plainly_public(session: Session, dataset: str, version: str) -> None:
 
 
 def check_not_denied(session: Session, dataset: str, move: RefMove) -> None:
-    """Denied if it was, and the gate would say the same of it again: then a receipt more would tell nothing new."""
+    """Raise Denied if the last promotion was denied and the gate would decide the same again, so that no second receipt
+    repeats the first."""
     receipt = _last_denied(session, dataset)
     if receipt is None:
         return
@@ -136,12 +139,13 @@ def check_not_denied(session: Session, dataset: str, move: RefMove) -> None:
 
 
 def _said(decision: Decision) -> tuple[object, ...]:
-    """What it was about, under which rules and labels, and what did not hold."""
+    """Return the facts by which two decisions are compared: subject, rules, labels and reasons."""
     return decision.subject, decision.policy_digest, decision.label_epoch, decision.rules, decision.reasons
 
 
 def _last_denied(session: Session, dataset: str) -> Receipt | None:
-    """The last receipt of a promotion, if that was denied. Not searched for behind many other runs."""
+    """Return the receipt of the dataset's last promotion if it was denied. Only the last `LOOKED_AT` runs are
+    searched."""
     for entry in islice(session.state.ledger.entries_of(dataset), LOOKED_AT):
         if entry.op_type == "promote":
             return session.state.ledger.receipt(entry.run_id) if entry.outcome == "denied" else None
@@ -153,7 +157,8 @@ def _is_closed(said: Standing | None) -> bool:
 
 
 def taken_back(session: Session, dataset: str, version: str) -> RefEntry | None:
-    """Who took this version back, or went back when it was there already, and nobody has put it there since."""
+    """Return the move that took this version back, or that returned to an older one while this one was processed. None
+    if the version was published since, or is newer than that move."""
     entries = list(session.state.refs.history(refs.published(dataset)))
     position = max((at for at, entry in enumerate(entries) if entry.op != "promote"), default=-1)
     if position < 0:
@@ -167,7 +172,7 @@ def taken_back(session: Session, dataset: str, version: str) -> RefEntry | None:
 
 
 def _is_newer(session: Session, dataset: str, version: str, than: RefEntry) -> bool:
-    """Did the ref of what is processed come to this version after that? The ledger says what came after what."""
+    """Return whether the processed ref moved to this version after the move `than`, in the order of the ledger."""
     moved = next(iter(session.state.refs.history(refs.processed(dataset), reverse=True, limit=1)), None)
     if moved is None or moved.after != version or moved.ts < than.ts:
         return False

@@ -1,7 +1,7 @@
-"""Orders: an operation signed by whoever asks for it, approved or rejected by others, and done when enough have signed.
+"""Change requests: a requester signs an operation, others approve or reject it, and it runs once enough have signed.
 
-Each of these is an operation of its own, with its receipt: who asked, who signed, who was not let. What a single
-signature suffices for is done at once.
+Each of these acts is an operation with its own receipt, which records who requested, who signed and who was refused. An
+operation that one signature permits runs at once.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from kfm.app.session.session import Session
 
 LONGEST_DAYS = 7
-TURNS = 5  # others may sign the same order at the same time
-# The operation that does what was asked for.
+TURNS = 5  # attempts, because others may sign the same request at the same time
+# The operation that carries out each requested action.
 DOES = {
     "promote": "promote",
     "rollback": "rollback",
@@ -62,7 +62,11 @@ def operate(
     reason: str = "",
     actor: str = "",
 ) -> Receipt:
-    """Do it, if the keys in force let it be done; else, if only others are missing, ask for it."""
+    """Run an operation if the keys in force permit it. If only other people's signatures are missing, store a signed
+    change request instead. Return the receipt of either.
+
+    Raises BadInput if there is a signer but no key list, and Denied if the same request is open already.
+    """
     if signer is None:
         return _do(session, operation, dataset, params, reason=reason, actor=actor)
     keys = in_force(session)
@@ -104,14 +108,15 @@ def _asked(
     days: int,
     reason: str,
 ) -> Order | None:
-    """The order that this would be; None if nothing would move, or if others have signed it already."""
+    """Return the change request for this operation, signed by the requester. None if nothing would move, or if others
+    have already signed the same request."""
     at = now(session)
     updater = operations()[operation]()
     trigger = operation_trigger(updater, dataset, dict(params), session.clock, actor="", reason=reason)
     ref, target = updater.aim(trigger, _Looking(session))
     if ref.content_hash == target:
         return None
-    if (fits := run_ports(session, dataset).fits) is not None:  # before others are asked to sign it
+    if (fits := run_ports(session, dataset).fits) is not None:  # checked before others are asked to sign
         fits(updater, trigger)
     wanted = matter(session, updater, trigger, RefMove(ref=ref.name, before=ref.content_hash, after=target))
     if any(may_be_done(each, keys, at) and is_about(each, wanted) for each in orders(session)):
@@ -127,7 +132,7 @@ def _only_others_are_missing(order: Order, keys: Keys, at: str) -> bool:
 
 
 class _Looking:
-    """What an operation looks at to say what it would move."""
+    """The read-only view from which an operation computes its move."""
 
     def __init__(self, session: Session) -> None:
         self._refs = session.state.refs
@@ -149,16 +154,18 @@ class _Looking:
 
 
 def _keep(session: Session, op: str, order: Order, *, actor: str, reason: str, before: Order | None = None) -> Receipt:
-    """`before`: the order as it was when this was made of it. If another has signed since, it is made anew."""
+    """Store a change request in place of `before`, the request it was made from. The receipt says Moved if another
+    person signed in between."""
     old = before.digest if before is not None else NOTHING
     params = {"ref": refs.order(order.request.id), "before": old, "to": session.objects.put(order.body)}
     return run_operation(session, op, order.request.dataset, params, actor=actor, reason=reason)
 
 
-# -- what others do with it
+# -- signatures of others
 
 
 def find(session: Session, start: str) -> Order:
+    """Return the change request whose id begins with `start`. BadInput unless there is exactly one."""
     found = [each for each in orders(session) if len(start) >= 4 and each.request.id.startswith(start)]
     if len(found) != 1:
         many = f"{len(found)} orders begin" if found else "no order begins"
@@ -175,12 +182,13 @@ def sign(
     reason: str = "",
     actor: str = "",
 ) -> Iterator[Receipt]:
-    """One more signature under an order. The last one that was missing lets it be done, at once."""
+    """Approve or reject a change request, and yield the receipts. An approval that completes the signatures also runs
+    the operation. Denied if the request has expired."""
     keys = in_force(session)
     if keys is None:
         raise BadInput("there is no key list to sign by", hint="make one: `kfm keys new --person NAME --role admin`")
     at = now(session)
-    with contextlib.suppress(Denied):  # whoever it is: it is denied in the walk, and written down
+    with contextlib.suppress(Denied):  # an unknown key is denied and recorded by the run
         actor = who(keys, signer, at)
     order = find(session, start)
     if order.state == "open" and at >= order.request.expires_at:
@@ -202,7 +210,7 @@ def _with(order: Order, kind: Kind, act: Act) -> Order:
 
 
 def carry_out(session: Session, order: Order) -> Iterator[Receipt]:
-    """What was asked for, if enough have signed."""
+    """Run the requested operation if enough people have signed, and yield its receipt."""
     keys = in_force(session)
     request = order.request
     if keys is None or not may_be_done(order, keys, now(session)) or request.action not in DOES:
@@ -227,20 +235,21 @@ def carry_out(session: Session, order: Order) -> Iterator[Receipt]:
 
 
 def _was_used(session: Session, order: Order) -> bool:
-    """Another who signed at the same moment has done it: that is no failure of ours."""
+    """Return whether another signer has already run this request, which is no failure here."""
     return find(session, order.request.id).state == "used"
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """How an order stands: what is missing, and who has signed."""
+    """The status of a change request: which signatures are missing, and who has signed."""
 
     order: Order
     state: str  # open | approved | used | rejected | expired
     missing: list[str]
-    signed: list[tuple[str, str, str]]  # kind, person, when
+    signed: list[tuple[str, str, str]]  # kind, person, time
 
 
 def standing(session: Session, order: Order) -> Standing:
+    """Return the status of a change request by the keys in force."""
     keys = in_force(session)
     at = now(session)
     verdict = decide(order.request, order.acts, keys, now=at, used=())

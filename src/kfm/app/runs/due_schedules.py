@@ -1,4 +1,4 @@
-"""Schedules over an open house: what is declared, when it is due, and claiming what is."""
+"""The schedules of an installation: what is declared, which are due, and the claiming of their ticks."""
 
 from __future__ import annotations
 
@@ -35,38 +35,39 @@ if TYPE_CHECKING:
     from kfm.config import Resolved
 
 _declared: WeakKeyDictionary[Resolved, list[Schedule]] = WeakKeyDictionary()
-LOOK_MS = 60_000  # a clock that was set back or forward is noticed after this long
+LOOK_MS = 60_000  # a changed clock is noticed after this time
 
 
 class Shown(NamedTuple):
-    """How a schedule stands."""
+    """A schedule and its status."""
 
     schedule: Schedule
     paused: bool
     last: Tick | None
     next_ms: int | None
-    ahead: bool  # an instant was claimed that has not come: the clock was set back since, and until then nothing runs
+    ahead: bool  # a later tick is claimed already, because the clock was set back; nothing runs until then
 
 
 class Instant(NamedTuple):
-    """An instant to come, on the clock of the wall and on that of the schedule."""
+    """A future tick of a schedule, with its local time."""
 
     schedule: str
     at_ms: int
     acted_on_ms: int
     local: str
-    note: str  # what daylight saving does to it
+    note: str  # the effect of daylight saving, if any
 
 
 def schedules_of(resolved: Resolved) -> list[Schedule]:
-    """Every schedule that is declared, each of which means something. The files are read once for a configuration."""
+    """Return every declared schedule. The files are read once for each configuration. BadInput if one has a mistake."""
     if resolved not in _declared:
         _declared[resolved] = _checked(resolved)
     return _declared[resolved]
 
 
 def read_again(resolved: Resolved) -> list[Schedule]:
-    """The files as they are now. If one of them is wrong, that is said, and what was read before stays."""
+    """Read the schedule files again and return the schedules. If one has a mistake, raise BadInput and keep those that
+    were read before."""
     _declared[resolved] = _checked(resolved)
     return _declared[resolved]
 
@@ -79,7 +80,8 @@ def _checked(resolved: Resolved) -> list[Schedule]:
 
 
 def mistakes_in(resolved: Resolved, schedules: Sequence[Schedule]) -> Iterator[BadInput]:
-    """Every schedule that means nothing: times that never come, datasets that are not there, circles."""
+    """Yield each mistake: unknown time zones, cron lines that never match, unknown datasets, cycles in `after`, and two
+    event schedules of one dataset."""
     for schedule in schedules:
         if zone(schedule.timezone) is None:
             yield BadInput(
@@ -102,7 +104,7 @@ def mistakes_in(resolved: Resolved, schedules: Sequence[Schedule]) -> Iterator[B
 
 
 def _after_mistakes(resolved: Resolved, schedules: Sequence[Schedule]) -> Iterator[BadInput]:
-    """Names in `after` that are no datasets, and datasets that come after themselves, however far around."""
+    """Yield unknown datasets in `after` and `of`, and cycles."""
     known = resolved.config.datasets
     for schedule in schedules:
         for name in (*schedule.after, *schedule.of):
@@ -113,7 +115,7 @@ def _after_mistakes(resolved: Resolved, schedules: Sequence[Schedule]) -> Iterat
                 yield BadInput(f"{schedule.place}: {word} names no dataset {printable(name)}", hint=hint)
     try:
         circle = circle_in(dependencies(resolved, schedules))
-    except BadInput:  # a dataset name that is not valid, which has a mistake of its own
+    except BadInput:  # an invalid dataset name is reported elsewhere
         return
     place = next((each.place for each in schedules if each.dataset in circle and each.after), "")
     if place:
@@ -124,7 +126,7 @@ def _after_mistakes(resolved: Resolved, schedules: Sequence[Schedule]) -> Iterat
 
 
 def dependencies(resolved: Resolved, schedules: Sequence[Schedule]) -> dict[str, set[str]]:
-    """Of each dataset, those it reads or comes after."""
+    """Return for each dataset those that it reads or that its schedule names in `after`."""
     found = upstreams(resolved.config.datasets)
     for schedule in schedules:
         if schedule.after:
@@ -133,6 +135,7 @@ def dependencies(resolved: Resolved, schedules: Sequence[Schedule]) -> dict[str,
 
 
 def one(resolved: Resolved, id: str) -> Schedule:
+    """Return the schedule with this id. BadInput if there is none."""
     known = {each.id: each for each in schedules_of(resolved)}
     if id not in known:
         close = nearest(id, sorted(known))
@@ -142,12 +145,13 @@ def one(resolved: Resolved, id: str) -> Schedule:
 
 
 def ask(session: Session, schedule: Schedule, *, actor: str, reason: str) -> Trigger:
-    """Ask for a run now, beside the ticks. Durable on return."""
+    """Store a manual trigger for a schedule's dataset, apart from its ticks, and return it. It is durable on return."""
     asked = new_trigger(session, schedule.dataset, kind="manual", window=schedule.window, actor=actor, reason=reason)
     return keep(session.state, replace(asked, pool=schedule.pool))
 
 
 def shown(session: Session) -> Iterator[Shown]:
+    """Yield every schedule with its status now."""
     now_ms = session.clock.now_ms()
     for schedule in schedules_of(session.resolved):
         last = session.state.ticks.last(schedule.id)
@@ -158,12 +162,12 @@ def shown(session: Session) -> Iterator[Shown]:
 
 
 def is_overdue(each: Shown, now_ms: int) -> bool:
-    """Whoever looks claims within seconds; after five minutes nobody does."""
+    """Return whether a tick has stayed unclaimed for five minutes. A running `kfm up` claims within seconds."""
     return each.next_ms is not None and each.next_ms < now_ms - 300_000
 
 
 def instants(schedules: Sequence[Schedule], after_ms: int, count: int) -> list[Instant]:
-    """The next ones, of all of them together."""
+    """Return the next `count` ticks of all these schedules together, in order."""
     found: list[Instant] = []
     for schedule in schedules:
         last_offset = None
@@ -180,7 +184,8 @@ def instants(schedules: Sequence[Schedule], after_ms: int, count: int) -> list[I
 
 
 def _on_the_wall(schedule: Schedule, at_ms: int) -> tuple[str, str, bool]:
-    """The local time, its offset from UTC, and whether it is not the time that was asked for."""
+    """Return the local time of a tick, its offset from UTC, and whether it differs from the time that the cron line
+    names."""
     from datetime import datetime
 
     local = datetime.fromtimestamp(at_ms / 1000, zone(schedule.timezone))
@@ -191,12 +196,12 @@ def _on_the_wall(schedule: Schedule, at_ms: int) -> tuple[str, str, bool]:
 
 
 class Ticker:
-    """Claims what is due. Of 10,000 schedules it looks only at those whose time has come."""
+    """Claims due ticks. It examines only schedules whose time has come, so that 10,000 of them cost little."""
 
     def __init__(
         self, session: Session, datasets: Sequence[str], tell: Callable[[str, KfmError], None] | None = None
     ) -> None:
-        """`tell` hears of schedules whose updater cannot be loaded; else it is logged."""
+        """`tell` receives schedules whose updater cannot be loaded; without it, they are logged."""
         self._session = session
         self._tell = tell
         watched = frozenset(datasets)
@@ -204,21 +209,22 @@ class Ticker:
         self._schedules = {each.id: each for each in schedules if each.dataset in watched}
         self._on_events = [each for each in self._schedules.values() if each.on == "event"]
         self._family = DependencyGraph(list(self._schedules.values()), dependencies(session.resolved, schedules))
-        self._below: dict[str, list[Schedule]] = {}  # by dataset: what its runs may ask for
+        self._below: dict[str, list[Schedule]] = {}  # by dataset: the schedules that its runs may trigger
         for each in self._schedules.values():
             own = (each.dataset,) if each.on == "anomaly" else ()
             for name in each.after or each.of or own:
                 self._below.setdefault(name, []).append(each)
-        self._put_off: dict[str, Schedule] = {}  # something above them is under way
+        self._put_off: dict[str, Schedule] = {}  # schedules that wait for an upstream run
         self._next: list[tuple[int, str]] = []
         self._looked_ms: int | None = None
         newest = session.state.ledger.entries(reverse=True, limit=1)
-        self._read = next((entry.index for entry in newest), 0)  # how far the ledger had come
+        self._read = next((entry.index for entry in newest), 0)  # the last ledger entry that was examined
 
     def __len__(self) -> int:
         return len(self._schedules)
 
     def claim(self) -> list[Tick]:
+        """Claim every due tick, cancel older runs where a schedule says so, and return the claimed ticks."""
         now_ms = self._session.clock.now_ms()
         due = self._due(now_ms)
         if not due:
@@ -252,7 +258,8 @@ class Ticker:
             self._session.log.event("tick.unclaimed", schedule=schedule.id, error=problem)
 
     def _due(self, now_ms: int) -> list[Schedule]:
-        """All of them at first, and whenever the clock was set: what was to come may have passed."""
+        """Return the schedules to examine: all of them on the first call and after the clock was set, later only those
+        whose time has come or whose upstream datasets moved."""
         looked, self._looked_ms = self._looked_ms, now_ms
         moved = self._moved()
         if looked is None or now_ms < looked or now_ms - looked > LOOK_MS:
@@ -266,7 +273,7 @@ class Ticker:
         return due
 
     def _moved(self) -> set[str]:
-        """The datasets of which the ledger says something that it did not when this was asked last."""
+        """Return the datasets that have new ledger entries since the last call."""
         found = set()
         for entry in self._session.state.ledger.entries(after=self._read):
             found.add(entry.dataset)
@@ -279,7 +286,8 @@ class Ticker:
             heapq.heappush(self._next, (at_ms, schedule.id))
 
     def _cancel_older(self, schedule: Schedule) -> None:
-        """Asked for anew each time, so that it is done also if whoever claimed the newer tick was killed."""
+        """Cancel the older runs of a schedule. Every claim repeats this, so that it happens even if the worker that
+        claimed the newer tick was killed."""
         session = self._session
         for run_id in older_runs(session.state, schedule):
             switch = f"run/{run_id}"
@@ -289,7 +297,7 @@ class Ticker:
             try:
                 run_operation(session, "freeze", schedule.dataset, {"scope": switch}, reason=reason, actor="kfm up")
                 session.log.event("run.cancelled", run_id=run_id, schedule=schedule.id)
-            except KfmError as problem:  # it goes on, and the newer one waits for it
+            except KfmError as problem:  # the older run continues, and the newer one waits for it
                 session.log.event("run.uncancelled", run_id=run_id, schedule=schedule.id, error=problem)
 
     def next_ms(self) -> int | None:
@@ -300,7 +308,8 @@ class Ticker:
         return replace(asked, pool=schedule.pool)
 
     def _mark(self, schedule: Schedule) -> str:
-        """Of a static one: what it is made by. As long as this is the same, there is nothing to do again."""
+        """Return a digest of everything that determines the output of a static dataset. While it stays the same, no new
+        run is needed."""
         from platform import python_version
 
         from kfm import __version__

@@ -1,7 +1,7 @@
-"""Schedules `on: event`: a webhook or a watched source says that something changed, and a run is asked for.
+"""Schedules `on: event`: a webhook or a watched source reports a change, and a run is triggered.
 
-Its tick is kept in the transaction that keeps its trigger, so that what came of an event can be looked up as what came
-of an instant can.
+The tick is stored in the transaction that stores the trigger, so that the result of an event can be found like the
+result of a timed tick.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ _known: WeakKeyDictionary[Session, dict[str, Schedule]] = WeakKeyDictionary()
 
 
 def on_events(session: Session) -> dict[str, Schedule]:
-    """The schedule of each dataset that has one; read once for an open house."""
+    """Return the event schedule of each dataset that has one. A session reads them once."""
     if session not in _known:
         _known[session] = {each.dataset: each for each in schedules_of(session.resolved) if each.on == "event"}
     return _known[session]
 
 
 def asked_by(session: Session, dataset: str, kind: TriggerKind, *, actor: str, reason: str) -> Trigger | None:
-    """What such a fact asks for; None: its schedule is held, and the event passes as an instant would."""
+    """Return the trigger for an event of a dataset. None if its schedule is paused or outside its time: then the event
+    is logged and dropped."""
     schedule = on_events(session).get(dataset)
     if schedule is None:
         return new_trigger(session, dataset, kind=kind, actor=actor, reason=reason)
@@ -47,7 +48,7 @@ def asked_by(session: Session, dataset: str, kind: TriggerKind, *, actor: str, r
 
 
 def note_event(session: Session, tx: Tx, trigger: Trigger) -> None:
-    """The tick of an event whose trigger was just kept."""
+    """Store the tick of an event, in the transaction that stored its trigger."""
     schedule = on_events(session).get(trigger.dataset)
     if schedule is None or trigger.kind != "event":
         return

@@ -1,4 +1,4 @@
-"""Working: run what was asked for, make it durable, tell the outside. What every door does with an open house, once."""
+"""Carries out requests: runs them, makes the results durable, publishes and reports them. Every interface uses this."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ Tell = Callable[[str, KfmError], None]
 
 
 class Request(NamedTuple):
-    """Something to do, and what it is about. It gives receipts as they come; of a part that fails, it tells."""
+    """Something to do, and its subject. `do` yields receipts as they come, and calls its second argument with each
+    problem."""
 
     about: str
     do: Callable[[Session, Tell], Iterable[Receipt]]
 
 
 class Undelivered(NamedTuple):
-    """All is durable, and the outside was not told of it. What another command left is not `ours`."""
+    """A result that is durable but not delivered to the public files or a sink. `ours` is false if another command left
+    it."""
 
     dataset: str
     problem: KfmError
@@ -37,18 +39,19 @@ class Undelivered(NamedTuple):
 
 
 class Outcome:
-    """What became of some requests: receipts, problems of what left none, and what was told to the outside, or not."""
+    """The results of some requests: receipts, problems of requests that left no receipt, and what was or was not
+    delivered."""
 
     def __init__(self, receipts: Iterable[Receipt] = ()) -> None:
         self.receipts = list(receipts)
         self.problems: list[tuple[str, KfmError]] = []
         self.effects: list[Effect] = []
         self.undelivered: list[Undelivered] = []
-        self.notes: list[tuple[str, str]] = []  # what a person should know, of which dataset
+        self.notes: list[tuple[str, str]] = []  # dataset, and a remark for the operator
 
 
 class Audience(Protocol):
-    """Hears of everything as it happens."""
+    """Receives each event of the work as it happens."""
 
     def begins(self, about: str) -> None: ...
 
@@ -62,7 +65,8 @@ class Audience(Protocol):
 
 
 def work(session: Session, requests: Iterable[Request], audience: Audience, *, all_are_ours: bool = False) -> Outcome:
-    """Do them, then settle. The failure of one does not keep the others from running, unless the ground gave way."""
+    """Carry out the requests, then settle, and return the outcome. A failed request does not stop the others; only
+    Broken, damage to the storage itself, is raised."""
     outcome = Outcome()
 
     def tell(about: str, problem: KfmError) -> None:
@@ -87,7 +91,8 @@ def work(session: Session, requests: Iterable[Request], audience: Audience, *, a
 
 
 def settle(session: Session, outcome: Outcome, audience: Audience, *, all_are_ours: bool = False) -> None:
-    """Durable, and told to the outside. If only that fails, people must see what was done: again, it is undone."""
+    """Make everything durable and deliver it. If only the delivery fails, the outcome says so and nothing is raised:
+    the work is done, and repeating it would be wrong."""
     audience.settles()
     try:
         outcome.effects = settle_session(session, again=all_are_ours)
@@ -98,13 +103,14 @@ def settle(session: Session, outcome: Outcome, audience: Audience, *, all_are_ou
         for dataset, problem in session.undelivered:
             outcome.undelivered.append(Undelivered(dataset, problem, all_are_ours or dataset in ours))
             audience.undelivered(outcome.undelivered[-1])
-    for problem in session.untold:  # a sink that does not answer fails no run; whoever asked to tell it wants to know
+    for problem in session.untold:  # a sink that does not answer fails no run, but the outcome names it
         outcome.undelivered.append(Undelivered("", problem, all_are_ours))
         audience.undelivered(outcome.undelivered[-1])
 
 
 def problem_of(receipt: Receipt) -> KfmError | None:
-    """What a receipt tells as an error, of the kind that it was; none if the run ended well or had nothing to do."""
+    """Return the error that a receipt records, as the class with its code; None if the run succeeded or had nothing to
+    do."""
     if receipt.outcome in ("noop", "unchanged"):
         return None
     if receipt.outcome == "frozen":
@@ -129,23 +135,24 @@ def _kind_of(code: str) -> type[KfmError]:
     return KfmError
 
 
-# -- what can be asked for
+# -- requests
 
 
 def running(dataset: str, **asked: Any) -> Request:
-    """A run of a dataset."""
+    """Return the request for a run of a dataset."""
     return Request(dataset, lambda session, _tell: [run_trigger(session, new_trigger(session, dataset, **asked))])
 
 
 def moving(operation: str, dataset: str, params: Mapping[str, str], **who: Any) -> Request:
-    """An operation: promote, rollback, freeze or thaw. With a `signer` it is signed, or asked for."""
+    """Return the request for an operation: promote, rollback, freeze or thaw. With a `signer` it is signed, and becomes
+    a change request if others must sign too."""
     from kfm.app.runs.change_requests import operate
 
     return Request(dataset, lambda session, _tell: [operate(session, operation, dataset, params, **who)])
 
 
 def resuming(run_id: str = "") -> Request:
-    """An unfinished run; with no id, all that is unfinished or waits."""
+    """Return the request to resume a run; without an id, every unfinished run and every waiting trigger."""
 
     def do(session: Session, tell: Tell) -> Iterator[Receipt]:
         if not run_id:
@@ -161,7 +168,7 @@ def resuming(run_id: str = "") -> Request:
 
 
 def retrying(trigger_id: str) -> Request:
-    """A trigger, now."""
+    """Return the request to run a trigger now."""
     from kfm.app.runs.trigger_inbox import retry
 
     return Request(trigger_id, lambda session, _tell: [retry(session, trigger_id)])

@@ -1,4 +1,4 @@
-"""Freshness over an open house: what is late, by how much, and why."""
+"""Freshness of datasets: which are late, by how much, and why."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from kfm.config import Resolved
     from kfm.config.pace_settings import FreshnessConfig
 
-MOST = 500  # runs of a dataset that are looked at; what is older counts as the oldest of them
+MOST = 500  # runs of a dataset that are examined; older ones count as the oldest of these
 
 
 def check_targets(resolved: Resolved) -> None:
+    """Raise BadInput if a freshness target in kfm.yml has no meaning."""
     for name, dataset in resolved.config.datasets.items():
         said = dataset.freshness
         if said is None:
@@ -44,13 +45,13 @@ def check_targets(resolved: Resolved) -> None:
 
 
 class _Seen:
-    """What is read once for all datasets, by dataset."""
+    """Facts that are read once for all datasets, by dataset."""
 
     def __init__(self, session: Session, now_ms: int) -> None:
         state = session.state
         self.public = {refs.parse(ref).dataset: digest for ref, digest in state.refs.all(refs.PUBLISHED)}
         self.made = {refs.parse(ref).dataset: digest for ref, digest in state.refs.all(refs.PROCESSED)}
-        self.previewed = any(True for _ in state.refs.histories(refs.PREVIEW))  # also one that was swept since
+        self.previewed = any(True for _ in state.refs.histories(refs.PREVIEW))  # also if that preview was removed since
         self.spells: dict[str, list[Spell]] = {}
         moves: dict[str, list[RefEntry]] = {}
         for entry in (*state.refs.histories(refs.switch("global") + "@"), *state.refs.histories(refs.DATASET_SWITCH)):
@@ -74,7 +75,7 @@ class _Seen:
 
 
 def freshness(session: Session, datasets: Sequence[str]) -> list[Freshness]:
-    """Of these datasets, the latest first."""
+    """Return the freshness of these datasets, the latest ones first."""
     check_targets(session.resolved)
     now_ms = session.clock.now_ms()
     above = dependencies(session.resolved, schedules_of(session.resolved))
@@ -84,12 +85,13 @@ def freshness(session: Session, datasets: Sequence[str]) -> list[Freshness]:
 
     def is_late(name: str) -> bool:
         if name not in late:
-            late[name] = False  # whoever comes after itself is not late because of itself
+            late[name] = False  # a dataset in a cycle is not late because of itself
             late[name] = _of(session, seen, name, now_ms, [], []).verdict == "late"
         return late[name]
 
     def late_above(name: str) -> list[str]:
-        """Of what it reads, the versions themselves say since when there is something to make it of."""
+        """Return the late datasets that this one follows. Datasets that it reads are left out, because `_read` uses
+        their versions."""
         read = {other for _, other, _ in read_by(dataset_config(session, name))}
         return [each for each in above.get(name, ()) if each not in read and is_late(each)]
 
@@ -121,7 +123,7 @@ def _of(session: Session, seen: _Seen, name: str, now_ms: int, late_above: list[
 
 
 def judged(said: FreshnessConfig | None, as_of_ms: int, now_ms: int) -> tuple[Verdict, int]:
-    """Is what was made then late now, and by how many minutes?"""
+    """Return the verdict on a version of this age, and by how many minutes it is late."""
     late_ms = _late_ms(said, as_of_ms, now_ms)
     return "no target" if said is None else "late" if late_ms > 0 else "fresh", -(-late_ms // MINUTE_MS)
 
@@ -154,7 +156,7 @@ def _made(entry: LedgerEntry, name: str) -> bool:
 
 
 def _frozen(moves: Iterable[RefEntry], now_ms: int) -> Iterator[Spell]:
-    """Of the moves of one switch, in their order."""
+    """Yield the periods in which a freeze flag was set, from its moves in order."""
     begun: int | None = None
     for entry in moves:
         at_ms = parse_instant(entry.ts, "a move")
@@ -168,7 +170,7 @@ def _frozen(moves: Iterable[RefEntry], now_ms: int) -> Iterator[Spell]:
 
 
 def _pooled(session: Session) -> dict[str, list[Spell]]:
-    """By dataset, how long what is at work or waits had to wait for a slot."""
+    """Return by dataset the periods in which its runs waited for a slot of a pool."""
     if not session.config.pools:
         return {}
     from kfm.app.session.pools import waits
@@ -179,8 +181,8 @@ def _pooled(session: Session) -> dict[str, list[Spell]]:
 def _read(
     session: Session, name: str, made: DatasetVersion, since_ms: int, now_ms: int, told: list[Spell]
 ) -> list[Spell]:
-    """Of a dataset that reads others: until one of them has another version there is nothing to make it of. Where it
-    reads nothing else, a run that found nothing new says no more than that."""
+    """Add the period in which a derived dataset could not change, because no dataset that it reads had a new version.
+    If it reads nothing else, an unchanged source is also counted as a late upstream dataset."""
     declared = dataset_config(session, name)
     run = session.state.runs.get(made.validated_by or made.run_id)
     read = {refs.in_zone(said.zone, other) for _, other, said in read_by(declared) if not said.version}
@@ -194,7 +196,7 @@ def _read(
 
 
 def _left(session: Session, ref: str, version: str) -> int | None:
-    """When a ref went on from a version; None: it did not."""
+    """Return when a ref moved away from a version; None if it did not."""
     found = None
     for move in session.state.refs.history(ref, reverse=True, limit=MOST):
         if move.after == version:

@@ -1,4 +1,4 @@
-"""Brings a signed file of labels into force, and writes it to where people read it."""
+"""Brings a signed label file into force and writes it to its place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def adopt_signed_labels(session: Session, dataset: str, params: dict[str, str], *, reason: str, actor: str) -> Receipt:
-    """Move the ref to the signed labels, then write the file. The receipt says whether they are in force."""
+    """Move the ref to the signed labels, then write the file. Return the receipt, which says whether they are in
+    force."""
     if session.mode == "write":
         _write(session, next_label_file(session, params["to"]), session.objects.read(params["to"]))
     receipt = run_operation(session, "labels", dataset, params, reason=reason, actor=actor)

@@ -1,4 +1,4 @@
-"""`kfm policy` and `kfm policy gates`: the same questions that the walk asks, asked by a person. Nothing is changed."""
+"""`kfm policy` and `kfm policy gates`: show an operator how the gates of a run would decide. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def gates_of(session: Session, dataset: str) -> Gates:
 
 
 def ask_all(session: Session, dataset: str, to: To, version: str = "") -> list[Decision]:
-    """Every gate on the way up to a zone, about the version there is now, or about another."""
+    """Return the decision of every gate up to this zone, about a version or the one that is processed now. Refused if
+    the dataset has none."""
     digest = version or session.state.refs.at(refs.processed(dataset))
     made = session.state.ledger.version(dataset, digest) if digest else None
     run = session.state.runs.get(made.validated_by or made.run_id) if made is not None else None
@@ -52,7 +53,7 @@ def ask_all(session: Session, dataset: str, to: To, version: str = "") -> list[D
 
 
 def exit_code(decisions: list[Decision]) -> int:
-    """As the walk would end: those whose data it is come first."""
+    """Return the exit code that a run would end with. A rule of the data's owners decides before the others."""
     broken = [rule for decision in decisions if decision.allow is not True for rule in decision.rules]
     if any(rule.startswith(THEIRS) for rule in broken):
         return Sovereignty.exit_code
@@ -60,7 +61,7 @@ def exit_code(decisions: list[Decision]) -> int:
 
 
 def explain(session: Session, dataset: str) -> list[RuleResult]:
-    """Every rule between Processed and Published, asked about the version there is now."""
+    """Return the result of every rule between Processed and Published, for the version that is processed now."""
     from kfm.policy.checksums import intact_checksums
     from kfm.policy.question_builder import VersionFacts, to_published
 
@@ -86,7 +87,7 @@ def explain(session: Session, dataset: str) -> list[RuleResult]:
 
 
 def _beside(rule: str, asks: str, fault: str, dataset: str) -> RuleResult:
-    """A rule that is not written as a policy: it is held against the graph, or against the catalog."""
+    """Return the result of a rule that is no policy, but a check of the graph or the catalog."""
     gate = rule.partition(".")[0]
     if not fault:
         return RuleResult(gate=gate, rule=rule, holds="yes", asks=asks)
@@ -95,7 +96,7 @@ def _beside(rule: str, asks: str, fault: str, dataset: str) -> RuleResult:
 
 
 def check_file(resolved: Resolved, path: str) -> Decision:
-    """A question in a file, as it would be answered here."""
+    """Return the decision on a question in a JSON file. BadInput if the file holds none."""
     try:
         with open(path, "rb") as file:
             question: Any = msgspec.json.decode(file.read(1 << 21))
@@ -111,7 +112,8 @@ def check_file(resolved: Resolved, path: str) -> Decision:
 
 
 def policies_in_force(resolved: Resolved) -> dict[str, Any]:
-    """Which policies decide, and by which engine; read and compiled, so that what is wrong with them is told now."""
+    """Return which policies decide and by which engine. The policies are compiled, so a mistake in one raises Denied
+    here."""
     policies = policies_of(resolved)
     gates = Gates(resolved, "", {})
     asked = gates.decider().decide({"gate": "zone", "subjects": ["sha256:" + "0" * 64]})
@@ -123,7 +125,8 @@ def policies_in_force(resolved: Resolved) -> dict[str, Any]:
 
 
 def own_tests(resolved: Resolved) -> tuple[str, list[PolicyTest]]:
-    """The tests beside an installation's own policies: by `opa` if it is there, else in this process."""
+    """Run the tests next to the installation's own policies: with `opa` if it is installed, else in this process.
+    Return the engine and the results."""
     import shutil
 
     folder = resolved.config.policy.folder

@@ -1,4 +1,4 @@
-"""Looking at an open house: questions that change nothing, answered as records. Nothing is printed here."""
+"""Read-only queries on a session, answered with records."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def worker(session: Session, unfinished: Run) -> Lease | None:
-    """The lease of whoever is at this run; none if it ran out, or its holder is known to be dead."""
+    """Return the lease of the worker that executes this run; None if it expired or its process is known to be dead."""
     for scope in scopes(unfinished.updater_id, unfinished.dataset, unfinished.trigger.partition):
         lease = session.state.leases.of(scope)
         if lease is not None and is_held(lease, session.clock.now_ms()):
@@ -50,7 +50,7 @@ def worker(session: Session, unfinished: Run) -> Lease | None:
 
 
 def preview(session: Session, dataset: str, window: str = "", partition: str = "") -> PlanPreview:
-    """The plan a run would make now, and how it differs from the one locked for these inputs."""
+    """Return the plan that a run would make now, and how it differs from the one locked for these inputs."""
     from kfm.engine.plan_preview import preview_plan
 
     name = dataset_id(dataset)
@@ -59,7 +59,7 @@ def preview(session: Session, dataset: str, window: str = "", partition: str = "
 
 
 def replan(session: Session, dataset: str, inputs: list[SourceRef], window: str = "", partition: str = "") -> str:
-    """The hash of the plan this process makes of inputs that were pinned and inspected before."""
+    """Return the hash of the plan that this process makes from inputs that were pinned and inspected before."""
     from kfm.engine.plan_preview import plan_hash
 
     name = dataset_id(dataset)
@@ -68,7 +68,7 @@ def replan(session: Session, dataset: str, inputs: list[SourceRef], window: str 
 
 
 def find_run(session: Session, text: str) -> str:
-    """A run by its id, by the start of it, or the last one."""
+    """Return the id of a run, given the id, its start, or `last`. BadInput unless exactly one matches."""
     if text == "last":
         for unfinished in session.state.runs.unfinished():
             return unfinished.run_id
@@ -91,7 +91,7 @@ SHORT = 8
 
 
 def short_run(session: Session, run_id: str) -> str:
-    """The start of its id: as much as tells it from every other run, and never less than a few letters."""
+    """Return the shortest start of a run's id that no other run shares, with at least 8 characters."""
     for length in range(SHORT, len(run_id), 4):
         if len(set(islice(session.state.runs.ids(run_id[:length]), 6)) - {run_id}) == 0:
             return run_id[:length]
@@ -99,7 +99,7 @@ def short_run(session: Session, run_id: str) -> str:
 
 
 def runs(session: Session, limit: int, wanted: str) -> Iterator[dict[str, str]]:
-    """Unfinished ones, then as the ledger has them, the last that ended first. Only those are limited."""
+    """Yield unfinished runs, then ended ones in ledger order, newest first. `limit` applies to the ended ones."""
     count = 0
     for run in session.state.runs.unfinished(wanted):
         count += 1
@@ -124,7 +124,7 @@ def _run_row(*values: str) -> dict[str, str]:
 
 
 def steps(session: Session, run: Run) -> Iterator[tuple[Step, str, str]]:
-    """Each step of the journaled plan with where it stands, folded from the journal."""
+    """Yield each step of the journaled plan with its status and the digest of its output."""
     done: dict[int, str] = {}
     failed: set[int] = set()
     begun = 0
@@ -149,7 +149,7 @@ def steps(session: Session, run: Run) -> Iterator[tuple[Step, str, str]]:
 
 
 def ref_history(session: Session, ref: str) -> list[RefEntry]:
-    """Where it was, the first move first."""
+    """Return the moves of a ref, oldest first. BadInput if there is no such ref."""
     moves = list(session.state.refs.history(ref))
     if not moves:
         raise BadInput(f"there is no ref {printable(ref)}", hint="see `kfm refs list`")
@@ -157,8 +157,9 @@ def ref_history(session: Session, ref: str) -> list[RefEntry]:
 
 
 def held_sources(session: Session, dataset: str, partition: str | None = None) -> list[dict[str, Any]]:
-    """The report on each source of which something is held back now; in a dry run, would be. Of one partition, or
-    of the dataset and all its partitions: then the names of theirs begin with the partition's."""
+    """Return the quarantine report of each source that has quarantined rows now (in a dry run: would have). With a
+    `partition` only its report; without one those of the dataset and of all its partitions, whose sources are named
+    `partition/source`."""
     ref = refs.quarantine(dataset)
     if partition is not None:
         reports = [("", session.state.refs.at(f"{ref}/{partition}" if partition else ref))]
@@ -175,7 +176,8 @@ def held_sources(session: Session, dataset: str, partition: str | None = None) -
 
 
 def find_version(session: Session, text: str) -> tuple[str, bool]:
-    """The digest that a ref or a digest means, and whether it is a version with entries or plain bytes."""
+    """Return the digest that a ref or digest names, and whether it is a version with entries rather than plain bytes.
+    BadInput if there is none."""
     if is_digest(text):
         if not readable_objects(session).has(text):
             raise BadInput(f"there is no object {text}", hint="see `kfm refs list`")
@@ -190,11 +192,12 @@ def find_version(session: Session, text: str) -> tuple[str, bool]:
 
 
 def entries_of(session: Session, version: str) -> Iterator[ManifestEntry]:
+    """Yield the entries of a version."""
     return entries(readable_objects(session), version)
 
 
 def find_entry(session: Session, version: str, text: str) -> ManifestEntry:
-    """The one entry whose key this means."""
+    """Return the entry with this key. BadInput unless exactly one matches."""
     found = _meant(session, version, text)
     if not found:
         raise BadInput(f"the version has no entry {printable(text)}", hint="without a key, `kfm cat` lists them")
@@ -205,7 +208,7 @@ def find_entry(session: Session, version: str, text: str) -> ManifestEntry:
 
 
 def _meant(session: Session, version: str, text: str) -> list[ManifestEntry]:
-    """A key as it is listed: its parts joined by /, or as JSON, which leaves no doubt."""
+    """Return the entries whose key is this text: parts joined by `/`, or a JSON list, which is unambiguous."""
     if text.startswith("["):
         try:
             exact = find(readable_objects(session), version, msgspec.json.decode(text, type=tuple[str, ...]))
@@ -214,7 +217,7 @@ def _meant(session: Session, version: str, text: str) -> list[ManifestEntry]:
         if exact is not None:
             return [exact]
     parts = text.split("/")
-    if len(parts) > 6:  # so many ways to read it that looking at every key is quicker
+    if len(parts) > 6:  # it can be split in so many ways that reading every key is quicker
         return [entry for entry in entries(readable_objects(session), version) if "/".join(entry.key) == text]
     ways: list[tuple[str, ...]] = [(parts[0],)]
     for part in parts[1:]:
@@ -227,7 +230,7 @@ def exact_key(key: tuple[str, ...]) -> str:
 
 
 def triggers(session: Session, *, ended: bool, limit: int) -> Iterator[dict[str, str]]:
-    """Those that wait, and with `ended` those that do not any more, the last first. Only these are limited."""
+    """Yield the waiting triggers, and with `ended` also ended ones, newest first. `limit` applies to the ended ones."""
     for waiting in session.state.inbox.waiting():
         yield _trigger_row(waiting, "waiting", "")
     if ended:
@@ -236,6 +239,7 @@ def triggers(session: Session, *, ended: bool, limit: int) -> Iterator[dict[str,
 
 
 def trigger(session: Session, trigger_id: str) -> dict[str, str]:
+    """Return the row of one trigger, waiting or ended. BadInput if there is none."""
     waiting = next((each for each in session.state.inbox.waiting() if each.trigger_id == trigger_id), None)
     if waiting is not None:
         return _trigger_row(waiting, "waiting", "")
@@ -267,7 +271,7 @@ def _trigger_row(trigger: Trigger, state: str, run_id: str) -> dict[str, str]:
 
 
 def _asks(trigger: Trigger) -> str:
-    """Of an operation, the move it waits to make."""
+    """Return the move that an operation's trigger waits to make; empty for a run."""
     if trigger.kind != "operation":
         return ""
     asked, params = trigger.updater_id.removeprefix("kfm-"), trigger.params
@@ -278,7 +282,7 @@ def _asks(trigger: Trigger) -> str:
 
 
 def version_of(session: Session, receipt: Receipt) -> str:
-    """What it made or moved; of a run that had nothing to do, what is there."""
+    """Return the version that a run made or moved; for a run with nothing to do, the processed version."""
     if receipt.outcome == "noop":
         return session.state.refs.at(refs.processed(receipt.dataset))
     kinds = ("dataset", "ref")
@@ -286,7 +290,7 @@ def version_of(session: Session, receipt: Receipt) -> str:
 
 
 def frozen_by(session: Session, dataset: str) -> RefEntry | None:
-    """The freeze that stops a dataset, if there is one: its own, or that of everything."""
+    """Return the move that froze a dataset, by its own freeze flag or the global one; None if it is not frozen."""
     for switch in refs.switches(dataset):
         if session.state.refs.at(switch) == "frozen":
             return next(session.state.refs.history(switch, reverse=True, limit=1))
@@ -294,7 +298,7 @@ def frozen_by(session: Session, dataset: str) -> RefEntry | None:
 
 
 def is_published(session: Session, effect: Effect) -> bool:
-    """Would this write find the very file there already? Only of files of a version in a folder."""
+    """Return whether the public folder already holds exactly the file that this effect would write."""
     scheme, place = session.resolved.location(session.config.publish)
     if scheme != "file" or effect.method != "write_file" or not effect.target.startswith("datasets/"):
         return False

@@ -1,4 +1,4 @@
-"""What somebody means who types the name of a thing: a dataset, a version, a file, a ref, an object or a run."""
+"""Resolves a name that a person types to a dataset, a version, a public file, a ref, an object or a run."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 Kind = Literal["dataset", "version", "file", "ref", "object", "run"]
 _HEX = frozenset("0123456789abcdef")
-LEAST = 4  # characters of a digest that are enough to look for it
+LEAST = 4  # the fewest characters of a digest that are searched for
 
 
 class Thing(NamedTuple):
-    """What is meant. Of a dataset the version is the published one, else the processed one; empty: it has none."""
+    """The thing that a name means. For a dataset, `version` is the published one, else the processed one; empty if it
+    has none."""
 
     kind: Kind
     name: str
@@ -39,13 +40,14 @@ class Thing(NamedTuple):
 
 
 def datasets(session: Session) -> list[str]:
-    """Every dataset that the configuration names or that a ref speaks of, by name."""
+    """Return the names of all datasets that kfm.yml or a ref names, sorted."""
     zones = [f"{zone}/" for zone in ZONES]
     held = {refs.parse(ref).dataset for zone in zones for ref, _ in session.state.refs.all(zone)}
     return sorted({*session.config.datasets, *held})
 
 
 def find_thing(session: Session, text: str) -> Thing:
+    """Return the thing that this text names. BadInput if nothing has that name, or more than one."""
     if not text or len(text) > 4096:
         raise BadInput("nothing is named", hint="name a dataset, a version, a public file, a ref, an object or a run")
     for look in (_dataset, _ref, _version_of, _file, _digest):
@@ -58,7 +60,8 @@ def find_thing(session: Session, text: str) -> Thing:
 
 
 def current(session: Session, dataset: str) -> tuple[str, str]:
-    """The ref that speaks for a dataset, and the version it is at."""
+    """Return the ref of a dataset's current version, and that version; published before processed. Both empty if it has
+    none."""
     for zone in ZONES:
         if version := session.state.refs.at(refs.in_zone(zone, dataset)):
             return refs.in_zone(zone, dataset), version
@@ -75,7 +78,7 @@ def _dataset(session: Session, text: str) -> Thing | None:
 
 
 def _ended(session: Session, name: str) -> bool:
-    """Is there a run of it that ended? Only a plain name is looked for."""
+    """Return whether a run of this dataset has ended."""
     return "/" not in name and any(True for _ in session.state.ledger.entries_of(name))
 
 
@@ -91,7 +94,7 @@ def _ref(session: Session, text: str) -> Thing | None:
 
 
 def _version_of(session: Session, text: str) -> Thing | None:
-    """DATASET@DIGEST, also the start of it."""
+    """Return the version that `DATASET@DIGEST` names; the start of the digest is enough."""
     name, at, start = text.removeprefix("kfm://dataset/").partition("@")
     if not at or not name:
         return None
@@ -103,7 +106,7 @@ def _version_of(session: Session, text: str) -> Thing | None:
 
 
 def _versions(session: Session, names: list[str], start: str) -> Iterator[tuple[str, str]]:
-    """The versions of these datasets whose digests begin so."""
+    """Yield the versions of these datasets whose digests begin with `start`, each with its dataset."""
     if len(start) < LEAST or len(start) > 64 or not set(start) <= _HEX:
         return
     for name in names:
@@ -112,7 +115,8 @@ def _versions(session: Session, names: list[str], start: str) -> Iterator[tuple[
 
 
 def _file(session: Session, text: str) -> Thing | None:
-    """A file of the public folder, by its path in it, or by any path that leads there."""
+    """Return the public file at this path, which may be relative to the public folder or any path that leads into
+    it."""
     scheme, root = session.resolved.location(session.config.publish)
     for path in _below(text, root if scheme == "file" else ""):
         parts = path.split("/")
@@ -154,7 +158,7 @@ def _entry_at(session: Session, dataset: str, version: str, path: str) -> str:
 
 
 def _digest(session: Session, text: str) -> Thing | None:
-    """A version of any dataset, else an object."""
+    """Return the version with this digest, else the object with it."""
     start = text.removeprefix("sha256:")
     if len(start) < LEAST or len(start) > 64 or not set(start) <= _HEX:
         return None

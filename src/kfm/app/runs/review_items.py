@@ -1,5 +1,8 @@
-"""What waits for a steward beside orders: rows that are held, and work that a gate stopped. Rules, counts and digests,
-never a value: what is protected is read with its custodian's key, by `kfm quarantine --rows` and `kfm cat`."""
+"""Work that waits for a steward, apart from change requests: quarantined rows, and work that a gate stopped.
+
+Items hold rules, counts and digests, never a value of the data. Protected values are read with the custodian's key, by
+`kfm quarantine --rows` and `kfm cat`.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,11 @@ from kfm.model.records import Receipt
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
 
-LOOKED_AT = 2000  # entries of the ledger, newest first, in which a gate that said no is looked for
+LOOKED_AT = 2000  # how many ledger entries are searched for denials, newest first
 
 
 def held_items(session: Session) -> Iterator[Item]:
+    """Yield an item for each dataset that has quarantined rows or sources."""
     for name in sorted(session.config.datasets):
         sources = held_sources(session, name)
         if not sources:
@@ -40,7 +44,7 @@ def held_items(session: Session) -> Iterator[Item]:
 
 
 def _findings(source: dict[str, Any]) -> Iterator[dict[str, str]]:
-    """A line for all of one kind, with the first rows it is in."""
+    """Yield one line for each kind of finding, with its count and the first rows that have it."""
     kinds: dict[tuple[str, str, str], list[int]] = {}
     for one in source["findings"]:
         kinds.setdefault((one["column"], one["rule"], one["message"]), []).append(one["row"])
@@ -57,7 +61,7 @@ def _findings(source: dict[str, Any]) -> Iterator[dict[str, str]]:
 
 
 def gate_items(session: Session) -> Iterator[Item]:
-    """The newest of each kind of work of a dataset, if a gate stopped it."""
+    """Yield an item for each kind of work on a dataset whose latest run was stopped by a gate."""
     seen: set[tuple[str, str]] = set()
     for entry in session.state.ledger.entries(reverse=True, limit=LOOKED_AT):
         work = (entry.dataset, entry.op_type)
@@ -98,7 +102,7 @@ def _against(receipt: Receipt) -> list[dict[str, str]]:
 
 
 def _difference(session: Session, dataset: str) -> dict[str, str]:
-    """What is published, what would take its place, and in how many keys they differ."""
+    """Return the published version, the one that would replace it, and the number of keys in which they differ."""
     before, after = (session.state.refs.at(refs.in_zone(zone, dataset)) or "" for zone in ("published", "processed"))
     if not after:
         return {}

@@ -1,4 +1,4 @@
-"""What waits for a person: a list of items of several kinds. A new kind is a function that gives its items."""
+"""The review queue: all items that wait for a person. Each function in `KINDS` yields the items of one kind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def order_items(session: Session) -> Iterator[Item]:
-    """Requests that take others too, with all who signed."""
+    """Yield an item for each change request, with the people who have signed it."""
     for order in orders(session):
         request, now = order.request, standing(session, order)
         yield Item(
@@ -48,7 +48,7 @@ def order_items(session: Session) -> Iterator[Item]:
 
 
 def _difference(session: Session, request: ApprovalRequest) -> dict[str, list[dict[str, str]]]:
-    """Of a change of rules, the lines that it changes."""
+    """Return the changed lines of a change of rules; nothing for other requests."""
     if request.action not in DOES or operations()[DOES[request.action]].approval != "rules":
         return {}
     bodies = [session.objects.read(at) if is_digest(at) else b"" for at in (request.before, request.after)]
@@ -62,8 +62,8 @@ WAITING = ("open", "approved", "stopped", "held")
 
 
 def items(session: Session, *, everything: bool = False) -> list[Item]:
-    """What waits, orders before all else, for others wait for them; then the oldest first. With `everything` also what
-    is over."""
+    """Return the open items: change requests first, because other people wait for them, then the oldest first.
+    `everything` adds closed ones."""
     found = [item for kind in KINDS for item in kind(session)]
     return sorted((item for item in found if everything or item.state in WAITING), key=_urgency)
 
@@ -73,6 +73,7 @@ def _urgency(item: Item) -> tuple[bool, str]:
 
 
 def item(session: Session, start: str) -> Item:
+    """Return the item whose id begins with `start`. BadInput unless there is exactly one."""
     found = [each for each in items(session, everything=True) if len(start) >= 4 and each.id.startswith(start)]
     if len(found) != 1:
         many = f"{len(found)} begin" if found else "nothing to review begins"

@@ -102,11 +102,12 @@ def fetch_source(session: Session, request: FetchRequest, dataset: str) -> Fetch
 def resume_runs(
     session: Session, run_id: str | None = None, tell: Tell | None = None, *, patient: bool = True
 ) -> Iterator[Receipt]:
-    """Resume unfinished runs where their journal ends, then run the triggers that a freeze kept; or only this run.
+    """Resume unfinished runs where their journal ends, then run the triggers that a freeze kept. With `run_id`, resume
+    only that run. Yields the receipts.
 
-    A run that cannot be resumed (another worker has it, other code planned it) stops no other: `tell` is called with
-    the problem; without `tell`, the first problem is raised at the end. A run that another worker ends meanwhile is
-    left out.
+    A run that cannot be resumed, because another worker has it or other code planned it, does not stop the others:
+    `tell` receives the problem. Without `tell`, the first problem is raised at the end. A run that another worker ends
+    meanwhile is left out.
     """
     requested = session.state.runs.get(run_id) if run_id is not None else None
     runs = [requested] if requested is not None and requested.status == "RUNNING" else []

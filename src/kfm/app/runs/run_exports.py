@@ -1,4 +1,4 @@
-"""What an open house gives away: logs of runs, artifacts, bundles, workflows. All of it can be made again."""
+"""Exports of runs: logs, artifacts, telemetry bundles, workflows. All of them can be made again from the state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from kfm.projections.artifacts import version_path
 
 
 def wal(session: Session, run_id: str) -> Iterator[WalRecord]:
-    """The write-ahead log of a run, a record a fact; the same before and after compaction."""
+    """Yield the write-ahead log of a run, one record for each fact. It is the same before and after compaction. Refused
+    if the run has no journal."""
     from kfm.projections.wal_records import wal_records
 
     known = session.state.runs.get(run_id)
@@ -40,14 +41,14 @@ def wal(session: Session, run_id: str) -> Iterator[WalRecord]:
 
 
 def export_wal(session: Session, run_id: str, form: str, out: IO[bytes]) -> int:
-    """The log of a run as json, avro or parquet; returns how many records."""
+    """Write the log of a run as json, avro or parquet, and return the number of records."""
     from kfm.projections.wal_records import export
 
     return export(wal(session, run_id), form, out)
 
 
 def worker_form(session: Session, receipt: Receipt) -> dict[str, Any]:
-    """A receipt in the words that workers exchange."""
+    """Return a receipt in the format that workers exchange."""
     from kfm.projections.worker_receipt import worker_receipt
 
     return worker_receipt(receipt, session.state.ledger.telemetry(receipt.run_id))
@@ -56,7 +57,7 @@ def worker_form(session: Session, receipt: Receipt) -> dict[str, Any]:
 def artifacts_of(
     session: Session, receipts: list[Receipt], effects: list[Effect], events: list[dict[str, Any]]
 ) -> dict[str, bytes]:
-    """The artifacts of these runs, by file name."""
+    """Return the artifacts of these runs, by file name."""
     dry = session.mode == "dry"
     inputs = {r.run_id: known.inputs for r in receipts if (known := session.state.runs.get(r.run_id)) is not None}
     return {
@@ -68,7 +69,8 @@ def artifacts_of(
 
 
 def write_artifacts(folder: str, files: Mapping[str, bytes]) -> None:
-    """Into a folder, over those of the run before. Exports: made again from the state, so not synced."""
+    """Write artifacts into a folder, over those of an earlier run. They are not synced, because they can be made
+    again."""
     with failing_as_storage("write the artifacts"):
         os.makedirs(folder, 0o700, exist_ok=True)
         for name, body in files.items():
@@ -79,7 +81,7 @@ def write_artifacts(folder: str, files: Mapping[str, bytes]) -> None:
 
 
 def write_file(path: str, body: Iterable[bytes]) -> int:
-    """One export in the place of the one before it, whole or not at all; returns its size."""
+    """Replace an export in one step and return its size. A reader never sees a partial file."""
     size = 0
 
     def counted() -> Iterator[bytes]:
@@ -97,13 +99,13 @@ def write_file(path: str, body: Iterable[bytes]) -> int:
 
 
 def published_folder(session: Session, dataset: str, version: str) -> str:
-    """Where the files of a published version are; empty if they are not written as files."""
+    """Return the folder of a published version's files; empty if they are not published as files."""
     scheme, place = session.resolved.location(session.config.publish)
     return os.path.join(place, *version_path(dataset, version).split("/")) if scheme == "file" else ""
 
 
 def telemetry_bundle(session: Session) -> tuple[str, bytes]:
-    """Where the telemetry of every run belongs, and the bundle itself."""
+    """Return the path for the telemetry of all runs, and the bundle itself."""
     from kfm import __version__
 
     found = (session.state.ledger.telemetry(entry.run_id) for entry in session.state.ledger.entries())
@@ -116,7 +118,7 @@ def telemetry_bundle(session: Session) -> tuple[str, bytes]:
 
 
 def github_workflow(resolved: Resolved, cron: str) -> str:
-    """The workflow that runs this installation there."""
+    """Return the GitHub Actions workflow that runs this installation."""
     from kfm import DISTRIBUTION, __version__
     from kfm.projections.github_workflow import workflow
 
@@ -126,7 +128,7 @@ def github_workflow(resolved: Resolved, cron: str) -> str:
 
 
 def report_job(receipts: Sequence[Receipt]) -> None:
-    """The summary and the outputs of the job we run in, if we run in one."""
+    """Write the summary and outputs of the GitHub Actions job, if this process runs in one."""
     from kfm.sinks.github_actions import report
 
     report(os.environ, receipts)

@@ -1,6 +1,6 @@
-"""What arrives from outside, over an open house: webhooks, and the triggers that wait because of them.
+"""Webhooks and the triggers that they leave in the inbox.
 
-Doors come in here for it; what is decided is decided in orchestration/, what is kept is kept by the state.
+`scheduling` decides what a request means, and the state stores it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ FAILURES = ".kfm/webhook_failures.jsonl"
 
 
 def hook_of(resolved: Resolved, name: str) -> Hook:
-    """A webhook with its secrets. Refused if one is empty or short."""
+    """Return the settings of a webhook with its secrets. Refused if a secret is empty or short."""
     said = resolved.config.webhooks[name]
     secrets = tuple(resolved.secret(reference, os.environ) for reference in said.secrets)
     if said.accept == "standard":
@@ -67,8 +67,9 @@ def hook_of(resolved: Resolved, name: str) -> Hook:
 
 
 def reception_of(session: Session, tell: Callable[[str, str], None] | None = None) -> Reception:
-    """Who judges requests at the door, and notes what is turned away; `tell` hears if that cannot be noted."""
-    on_events(session)  # a schedule that means nothing is told before anyone listens
+    """Return the object that verifies webhook requests and logs the rejected ones. `tell` is called if that log cannot
+    be written. Refused if two webhooks share a secret."""
+    on_events(session)  # raises for a mistake in a schedule before the server listens
     hooks = {name: hook_of(session.resolved, name) for name in sorted(session.config.webhooks)}
     used: dict[bytes, str] = {}
     for name, hook in hooks.items():
@@ -82,7 +83,8 @@ def reception_of(session: Session, tell: Callable[[str, str], None] | None = Non
 
 
 def take(session: Session, messages: Sequence[Message]) -> list[list[str] | None]:
-    """Verified messages become triggers, all or none, durably: for each the ids, or None for a replay."""
+    """Store the triggers of verified messages in one transaction. Return the trigger ids of each message; None for a
+    message that was taken before."""
 
     def told(message: Message) -> list[Trigger]:
         who, why = f"webhook:{message.source_id}", f"{message.trigger}: {message.event_type}"
@@ -94,7 +96,8 @@ def take(session: Session, messages: Sequence[Message]) -> list[list[str] | None
 
 
 def replay(session: Session, source: str, headers: Sequence[Header], body: bytes) -> list[str] | None:
-    """Take a request that came while nobody listened: its signature must hold, and its id be known still if it came."""
+    """Take a request that was sent while no server listened, and return its trigger ids. Denied if its signature is
+    wrong, or if it is so old that nothing shows whether it was taken before."""
     hook = hook_of(session.resolved, source)
     try:
         message = verify(hook, headers, body, session.clock.now_ms(), age_ms=max(keep_ms(session), hook.tolerance_ms))
@@ -110,7 +113,7 @@ def replay(session: Session, source: str, headers: Sequence[Header], body: bytes
 
 
 def judge(resolved: Resolved, source: str, headers: Sequence[Header], body: bytes) -> dict[str, Any]:
-    """Would the door take this request now? Says why not to whoever holds the configuration; changes nothing."""
+    """Return whether a webhook would accept this request now, and if not, why. Changes nothing."""
     try:
         message = verify(hook_of(resolved, source), headers, body, from_environment().now_ms())
     except Rejected as refusal:
@@ -126,7 +129,7 @@ def judge(resolved: Resolved, source: str, headers: Sequence[Header], body: byte
 
 
 def signed_headers(scheme: Scheme, secret: Secret, body: bytes, message_id: str = "") -> dict[str, str]:
-    """What a sender gives with this body, now."""
+    """Return the headers that a sender adds to this body now."""
     if scheme == "kfm":
         return {"X-KFM-Signature": signature("kfm", secret, body)}
     if scheme == "github":
@@ -138,7 +141,8 @@ def signed_headers(scheme: Scheme, secret: Secret, body: bytes, message_id: str 
 
 
 def retry(session: Session, trigger_id: str) -> Receipt:
-    """Run a trigger now: one that waits as it is, one that ended as a new one like it."""
+    """Run a trigger now and return the receipt. A trigger that has ended is stored again as a new one. Refused for an
+    operation that has ended."""
     waiting = next((each for each in session.state.inbox.waiting() if each.trigger_id == trigger_id), None)
     if waiting is None:
         ended = session.state.inbox.ended(trigger_id)

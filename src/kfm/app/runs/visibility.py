@@ -1,5 +1,7 @@
-"""How open a dataset is now: by what kfm.yml says, by what labels say, and by what its versions inherited. Whoever
-tells of data asks here first; what nobody says anything of is not open."""
+"""The visibility of a dataset now: by kfm.yml, by labels, and by what its versions inherited.
+
+Code that shows facts about data asks here first. A dataset that nothing describes counts as restricted.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Openness:
-    """Reads the labels once, for however many datasets are asked about."""
+    """Determines the level of datasets. It reads the labels once."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -36,7 +38,8 @@ class Openness:
         return labels_in_force(self._session)
 
     def level(self, name: str, *versions: DatasetVersion | None) -> Level:
-        """The most closed of all that is said of it. `versions` are those that would be told of."""
+        """Return the most closed level that anything gives this dataset. `versions` are those that the caller would
+        show."""
         names = [name, *above(self._upstream, name)]
         found = [level for each in names for level in self._declared(each)]
         for version in versions:
@@ -45,12 +48,12 @@ class Openness:
         return (most_closed(found) if found else None) or "restricted"
 
     def is_public(self, name: str, *versions: DatasetVersion | None) -> bool:
-        """Plainly: nothing about it has to be kept from anybody."""
+        """Return whether nothing restricts this dataset."""
         return self.level(name, *versions) == "public"
 
     def _declared(self, name: str) -> list[Level | None]:
         declared = self._session.config.datasets.get(name)
-        if declared is None:  # it left the configuration: what its versions say is left
+        if declared is None:  # it left the configuration, so only its versions say anything
             return []
         if not self._labels.labels:
             return [declared.sensitivity]
@@ -75,10 +78,10 @@ class Openness:
 
 
 def plainly_public(session: Session, datasets: Iterable[str]) -> frozenset[str]:
-    """Those of them whose counts may be shown: nothing about them, or the versions they are at, is to be kept."""
+    """Return the datasets whose counts may be shown, because nothing restricts them or their current versions."""
     try:
         openness, state = Openness(session), session.state
-    except BadInput:  # labels that cannot be read: of nothing is known that it may be told
+    except BadInput:  # without readable labels, no dataset counts as public
         return frozenset()
     found = []
     for name in set(datasets):

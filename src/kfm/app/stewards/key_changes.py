@@ -41,15 +41,17 @@ class Wanted(msgspec.Struct, frozen=True):
     custodians: Sequence[str]
     purpose: Purpose
     days: int
-    threshold: int = 0  # of the community; 0: as it is
-    admins: int = 0  # how many must sign the next list; 0: as it is
-    public: str = ""  # its public half, if its owner made it
+    threshold: int = 0  # community signatures needed; 0 keeps the present number
+    admins: int = 0  # admins who must sign the next list; 0 keeps the present number
+    public: str = ""  # the public half, if the owner made the key
 
 
 class Made(msgspec.Struct, frozen=True):
+    """A changed key list: the receipt, and the key that was added or revoked."""
+
     receipt: Receipt
     key: str
-    file: str  # where the private half is; empty: not made here
+    file: str  # the file of the private half; empty if the key was made elsewhere
 
 
 def new_key(session: Session, wanted: Wanted, out: str, signers: Sequence[Signer], *, actor: str, reason: str) -> Made:

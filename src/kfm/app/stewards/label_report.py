@@ -1,4 +1,4 @@
-"""What labels say of the datasets and sources of an installation: on a day, for whom, and where it is written."""
+"""Reports which labels apply to the datasets and sources of an installation on a day, and where they are written."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """What holds for one source of a dataset."""
+    """The labels that apply to one source of a dataset, and their effect."""
 
     dataset: str
     source: str
@@ -41,25 +41,27 @@ class Shown(msgspec.Struct, frozen=True):
     care: str
     access: str
     custodians: tuple[str, ...]
-    sealed_by: str  # whose key it lies under, where it is protected: of several the first by name
+    sealed_by: str  # the custodian whose key encrypts it, if it is protected; the first by name
     authorities: tuple[str, ...]
     community_labels: tuple[str, ...]
     expires: str
-    days_left: int | None  # negative: the consent ended
+    days_left: int | None  # negative if the consent has ended
     rules: tuple[str, ...]
     labels: list[LabelAt]
-    made: dict[str, Level]  # by zone: how what was made of it stands, with what it inherited
+    made: dict[str, Level]  # by zone: the level of the dataset's version, with what it inherited
 
 
 def shown(session: Session, wanted: str, today: str) -> list[Shown]:
-    """Every source of a dataset, of all datasets without a name, or all that read one address."""
+    """Return the report on each source of a dataset, of all datasets if `wanted` is empty, or on each source with this
+    address. BadInput if nothing has that name."""
     file, labels = File(session.resolved), labels_in_force(session)
     wanted_ones = _sources(session.config.datasets, wanted)
     return [_shown(session, file, labels, dataset, source, today) for dataset, source in wanted_ones]
 
 
 def unused(session: Session) -> list[LabelAt]:
-    """Labels that are on no dataset and no source of kfm.yml. Bytes and records may come yet."""
+    """Return the labels that match no dataset and no source of kfm.yml. Labels on bytes and records are left out,
+    because matching data may still arrive."""
     file = File(session.resolved)
     used = {
         index
@@ -119,14 +121,16 @@ def _shown(session: Session, file: File, labels: Labels, dataset: str, source: s
 
 
 def holds(session: Session, labels: Labels, dataset: str, address: str, declared: Level | None, today: str) -> Standing:
-    """What the labels and kfm.yml say, and what the state remembers of the address whatever they say."""
+    """Return the classification of a source by the labels, by kfm.yml, and by what the state remembers of its
+    address."""
     now = standing_of_source(labels, dataset=dataset, source=address, digest="", today=today, declared=declared)
     before = remembered(session, address, today)
     return now if before is None else joined([now, before])
 
 
 def remembered(session: Session, address: str, today: str) -> Standing | None:
-    """How protected an address is known to be, whatever a file says now."""
+    """Return the classification that the state remembers of an address, whatever the label file says now; None if there
+    is none."""
     found = session.state.protected.standing(f"source/{plainly(address, session.resolved.root)}") if address else None
     return None if found is None else aged(found, today)
 

@@ -1,4 +1,5 @@
-"""Files held against what is protected: a verdict for each, by rule and count, and never what was found."""
+"""Scans files for protected values. The result is a verdict, rules and counts for each file, never a value that was
+found."""
 
 from __future__ import annotations
 
@@ -25,26 +26,31 @@ _UNREADABLE = ScanReport(verdict="deny", leaks=(Leak(rule="gate.unreadable", cou
 
 
 class Known(msgspec.Struct, frozen=True):
-    """Fingerprints, and what makes more of them under the same key."""
+    """Fingerprints of protected values, and the marker that makes fingerprints under the same key."""
 
     fingerprints: Fingerprints
     marker: Marker
 
 
 class FileFound(msgspec.Struct, frozen=True):
-    file: str  # below what was scanned; where the name itself says too much, only which file it is
+    """A file that is not clean."""
+
+    file: str  # path below the scanned folder; a number if the name itself shows a protected value
     verdict: Verdict
     leaks: tuple[Leak, ...]
 
 
 class Scanned(msgspec.Struct, frozen=True):
+    """The result of a scan: the worst verdict, the number of files, and those that are not clean."""
+
     verdict: Verdict
     files: int
     found: list[FileFound]
 
 
 def known_of_file(file: str, mask: str, key: str, env: Any) -> Known:
-    """What is protected in a file itself. Both sides are marked now, so any key does: without one, a throw-away."""
+    """Return the fingerprints of the protected values in a file. Both sides are fingerprinted now, so without a key a
+    random one is used. BadInput if the file lacks the column of record ids."""
     policy = policy_at(mask)
     table = columns_of(read_bytes(file), file)
     marker = Marker(secret_at(key, env) if key else Secret(os.urandom(SHORTEST)))
@@ -64,8 +70,8 @@ def known_of_file(file: str, mask: str, key: str, env: Any) -> Known:
 
 
 def known_of_state(session: Session) -> list[Known]:
-    """Everything that this installation knows to be protected. Denied where a key that it was marked with is missing:
-    what it alone knows again could not be found."""
+    """Return the fingerprints of everything that this installation knows to be protected. Denied if a key is missing,
+    because values under it could not be found."""
     from kfm.engine.protected.protection import fingerprints
 
     found: dict[str, Fingerprints] = {}
@@ -93,7 +99,8 @@ def _point(geometry: Any) -> tuple[str, str]:
 
 
 def scanned(path: str, known: list[Known]) -> Scanned:
-    """A file, or every file below a folder. Links and what is no plain file are not followed, and not called clean."""
+    """Scan a file, or every file below a folder, and return the result. Links and special files are not read, and count
+    as denied."""
     if not os.path.lexists(path):
         raise BadInput(f"{printable(path)} is not there", hint="look at the path")
     found: list[FileFound] = []
@@ -113,7 +120,7 @@ def scanned(path: str, known: list[Known]) -> Scanned:
 
 
 def _files(path: str) -> Iterator[str]:
-    """Every name below a folder in order; an empty one for a file itself."""
+    """Yield every file name below a folder in order; an empty name if the path is a file."""
     if os.path.islink(path) or not os.path.isdir(path):
         yield ""
         return
@@ -144,7 +151,7 @@ def _report(path: str, known: list[Known]) -> ScanReport:
 
 
 def denied(result: Scanned) -> Denied:
-    """What a person is told when a scan found something."""
+    """Return the error that a command raises when a scan found something."""
     files = "1 file shows" if len(result.found) == 1 else f"{len(result.found)} files show"
     if result.verdict == "review":
         return Denied(f"{files} what may be protected", hint="a steward should look at it before it is passed on")

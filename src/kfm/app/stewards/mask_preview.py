@@ -1,4 +1,4 @@
-"""What the public would see of a protected file, beside what there is: for a steward, before anything is run."""
+"""Previews masking for a steward before a run: each record of a protected file next to what the public would see."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _REFUSED = {
 
 
 class ColumnShown(msgspec.Struct, frozen=True):
-    """What becomes of a column. `published` is its public name; empty: it is not published."""
+    """The effect of masking on one column. `published` is its public name; empty if it is not published."""
 
     column: str
     published: str
@@ -46,14 +46,16 @@ class ColumnShown(msgspec.Struct, frozen=True):
 
 
 class RecordShown(msgspec.Struct, frozen=True):
+    """One record before and after masking."""
+
     row: int
-    place: str  # as it was read: longitude and latitude; empty: it could not be
+    place: str  # longitude and latitude as read; empty if unreadable
     before: dict[str, Any]
     after: dict[str, Any]
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """`publishable` says what the labels do; None: none were given."""
+    """The result of a preview. `publishable` is None if no labels were given."""
 
     policy: str
     version: str
@@ -68,7 +70,7 @@ class Preview(msgspec.Struct, frozen=True):
 
 
 class Previewed:
-    """A file that was masked to be looked at; nothing of it was written."""
+    """A file masked in memory. Nothing is written."""
 
     def __init__(
         self, file: str, mask: str, *, labels: str = "", dataset: str = "", key: str = "", today: str, env: Any
@@ -88,7 +90,7 @@ class Previewed:
         self.records = mask_columns(self.table, self.prepared)
 
     def preview(self, rows: int) -> Preview:
-        """The first `rows` records side by side, or all with 0; the counts are of all."""
+        """Return the first `rows` records side by side, all if 0. The counts cover all records."""
         count = len(self.records) if not rows else min(rows, len(self.records))
         standing = self.standing
         return Preview(
@@ -113,6 +115,7 @@ class Previewed:
         )
 
     def picture(self) -> str:
+        """Return a map of the exact points and the published cells, as SVG."""
         shown = [
             point
             for row, one in enumerate(self.records)
@@ -132,7 +135,8 @@ def _standing(body: bytes, file: str, labels: str, dataset: str, today: str) -> 
 
 
 def _lent(standing: Standing | None) -> Standing:
-    """What masking is tried under: also where nothing would be published, a steward may see what masking would do."""
+    """Return the classification under which masking is tried. A steward sees the effect even where nothing would be
+    published."""
     return Standing(level="generalised", resolution=standing.resolution if standing else None)
 
 
@@ -167,7 +171,7 @@ def _as_text(value: Any) -> str:
 
 
 def _point(table: Columns, policy: MaskingPolicy, row: int) -> tuple[float, float] | None:
-    """Longitude and latitude of a row, as it was read; None if it was not."""
+    """Return longitude and latitude of a row as read; None if they cannot be read."""
     location = policy.location
     try:
         if location.geometry:
@@ -180,7 +184,7 @@ def _point(table: Columns, policy: MaskingPolicy, row: int) -> tuple[float, floa
 
 
 def write_picture(path: str, text: str, resolved: Resolved | None) -> None:
-    """For its owner alone, and never where others look."""
+    """Write the picture so that only its owner can read it. BadInput if the place is open to others."""
     fs = Fs()
     where = check_picture(path, resolved)
     with failing_as_storage("writing the picture"):
@@ -190,7 +194,7 @@ def write_picture(path: str, text: str, resolved: Resolved | None) -> None:
 
 
 def check_picture(path: str, resolved: Resolved | None) -> str:
-    """Where a picture may be written, as an absolute path without links; refused if others look there."""
+    """Return the absolute path, without links, where a picture may be written. BadInput if others can look there."""
     where = os.path.join(os.path.realpath(os.path.dirname(path) or "."), os.path.basename(path))
     if not path.endswith(".svg"):
         raise BadInput(f"{printable(path)} is no name for a picture", hint="end it with .svg")

@@ -1,4 +1,4 @@
-"""A protected file as its steward has it: rows by column, as masking takes them, and the files that speak about it."""
+"""Reads a protected file as columns for masking, and the policy and label files about it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def labels_at(path: str) -> Labels:
 
 
 def secret_at(reference: str, env: Mapping[str, str]) -> Secret:
-    """What `env:NAME` or `file:PATH` holds; paths begin in the folder where the command was typed."""
+    """Return the key that `env:NAME` or `file:PATH` holds. Relative paths start in the current folder. BadInput if it
+    is too short."""
     value = read_reference(reference, env, os.path.abspath)
     if len(value) < SHORTEST:
         raise BadInput(
@@ -47,7 +48,8 @@ def secret_at(reference: str, env: Mapping[str, str]) -> Secret:
 
 
 def columns_of(body: bytes, path: str) -> Columns:
-    """The columns of a table or of features, by the ending of the file's name; what has no rows is refused."""
+    """Return the columns of a table or of features. The file's extension decides the format. BadInput if it has no
+    rows."""
     ending = os.path.splitext(path)[1].lower()
     where = printable(path, 200)[1:-1]
     if ending not in FORMATS:
@@ -65,6 +67,7 @@ def columns_of(body: bytes, path: str) -> Columns:
 
 
 def table_of(body: bytes, where: str, layout: Layout) -> Columns:
+    """Return the columns of a delimited table. BadInput if two columns share a name."""
     import io
 
     names, blocks = read_table(io.BytesIO(body), layout, where)
@@ -78,7 +81,7 @@ def table_of(body: bytes, where: str, layout: Layout) -> Columns:
 
 
 def records_of(body: bytes, where: str, *, lines: bool) -> list[dict[str, Any]]:
-    """The records of a document, or of its lines; of features what they say, in one."""
+    """Return the records of a JSON document or of its lines, with each feature flattened."""
     if lines:
         numbered = enumerate(body.splitlines(), 1)
         records = [decode(line, f"{where}, line {number}") for number, line in numbered if line.strip()]
@@ -91,12 +94,13 @@ def records_of(body: bytes, where: str, *, lines: bool) -> list[dict[str, Any]]:
 
 
 def columns_in(records: list[dict[str, Any]]) -> Columns:
+    """Return these records as columns; a missing value is None."""
     names = dict.fromkeys(name for one in records for name in one)
     return {name: [one.get(name) for one in records] for name in names}
 
 
 def _flat(record: dict[str, Any]) -> dict[str, Any]:
-    """Of a feature: its properties, its id and its geometry in one."""
+    """Return a feature's properties, id and geometry as one record; other records as they are."""
     if record.get("type") != "Feature":
         return record
     own = record.get("properties")

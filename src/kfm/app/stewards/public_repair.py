@@ -1,4 +1,4 @@
-"""`kfm publish`: is the outside what the refs say, and how it becomes so again. Nothing of the state moves."""
+"""Compares the public files with the refs, and repairs the files. No ref moves."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Problems = list[tuple[str, KfmError]]
 
 
 def published_datasets(session: Session) -> list[str]:
-    """Of which anything is, was or seems to be public, by name."""
+    """Return the names of datasets that are or were published, or that have files in the public folder."""
     known = {entry.ref.partition("/")[2] for entry in session.state.refs.histories(refs.PUBLISHED)}
     return sorted(known | set(published_files(session).datasets()))
 
 
 def differences(session: Session, dataset: str) -> list[Difference]:
-    """Where the outside is not what the refs say: what is missing, altered, or not known to be there at all."""
+    """Return the public files of a dataset that are missing, altered, or foreign, by comparison with the refs."""
     moves = list(session.state.refs.history(refs.published(dataset)))
     stay = live_versions(moves, public_retention(session, dataset))
     expected = {path: digest for path, digest, _ in expected_files(session, dataset)}
@@ -41,7 +41,7 @@ def differences(session: Session, dataset: str) -> list[Difference]:
 
 
 def expected_files(session: Session, dataset: str) -> Iterator[tuple[str, str, str]]:
-    """Every file of a dataset that belongs outside: its path, its digest, and the version it is of."""
+    """Yield every file that a dataset should have in public: path, digest and version."""
     moves = list(session.state.refs.history(refs.published(dataset)))
     for version in live_versions(moves, public_retention(session, dataset)):
         for entry in manifests.entries(session.objects, version):
@@ -52,8 +52,8 @@ def expected_files(session: Session, dataset: str) -> Iterator[tuple[str, str, s
 
 
 def take_back(session: Session) -> list[dict[str, Any]]:
-    """What labels close today is withdrawn, and the outside told at once. Of each dataset: why, how many versions were
-    public, how many files are outside that should not be, and where it had been published."""
+    """Withdraw what labels close today, and remove its public files at once. Return for each dataset why, how many
+    versions were public, how many files remain, and where it had been published."""
     from kfm.app.authority.recall import recall
 
     if not is_configured(session.resolved) and session.state.protected.is_empty():
@@ -75,9 +75,9 @@ def take_back(session: Session) -> list[dict[str, Any]]:
 
 
 def repair(session: Session, dataset: str) -> tuple[list[Difference], list[Effect]]:
-    """Make the outside what the refs say; returns what was not so, and what was done.
+    """Repair the public files of a dataset. Return the differences found and the effects of the repair.
 
-    Frozen: what does not belong there is removed, and the rest waits.
+    If the dataset is frozen, files that may not be public are removed, and Frozen is raised for the rest.
     """
     found = differences(session, dataset)
     moves = list(session.state.refs.history(refs.published(dataset)))
@@ -87,7 +87,7 @@ def repair(session: Session, dataset: str) -> tuple[list[Difference], list[Effec
     if found:
         foreign = [difference.path for difference in found if difference.kind == "foreign"]
         gone = _gone(dataset, moves, live_versions(moves, keep)) or ([] if moves else [f"datasets/{dataset}"])
-        unknown = [path for path in foreign if path.count("/") == 3]  # a version that no ref ever led to
+        unknown = [path for path in foreign if path.count("/") == 3]  # a version that no ref ever named
         telling.clear(foreign, list(dict.fromkeys([*gone, *unknown])))
         if any(difference.kind != "foreign" for difference in found) and label_match.are_right(session):
             altered = [difference.path for difference in found if difference.kind == "altered"]
@@ -103,13 +103,14 @@ def repair(session: Session, dataset: str) -> tuple[list[Difference], list[Effec
 
 
 def _gone(dataset: str, moves: Sequence[RefEntry], stay: Sequence[str]) -> list[str]:
-    """The folders of versions that were public and no longer are."""
+    """Return the folders of versions that were public and no longer are."""
     versions = dict.fromkeys(move.after for move in moves if move.after and move.after not in stay)
     return [version_path(dataset, version) for version in versions]
 
 
 def check_all(session: Session, names: Sequence[str]) -> tuple[list[Difference], Problems]:
-    """Masks and labels that do not fit together are a difference, too: what lies outside should not."""
+    """Return the differences and problems of these datasets, with masks and labels that do not match among the
+    problems."""
     found, problems = compare_all(session, names)
     return found, [*problems, *_unfit(session)]
 
@@ -119,7 +120,8 @@ def _unfit(session: Session) -> Problems:
 
 
 def compare_all(session: Session, names: Sequence[str]) -> tuple[list[Difference], Problems]:
-    """One that cannot be compared, because what it consists of is damaged, strands no other."""
+    """Return the differences of these datasets. A dataset that cannot be compared is returned as a problem and does not
+    stop the others."""
     found: list[Difference] = []
     problems: Problems = []
     for name in names:
@@ -139,6 +141,8 @@ def _front(session: Session) -> list[Difference]:
 
 
 def repair_all(session: Session, names: Sequence[str]) -> tuple[list[Difference], list[Effect], Problems]:
+    """Repair these datasets and the index page. Return differences, effects and problems; one failure does not stop the
+    rest."""
     found: list[Difference] = []
     effects: list[Effect] = []
     problems: Problems = _unfit(session)

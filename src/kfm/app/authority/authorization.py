@@ -1,8 +1,7 @@
-"""By whose leave: what the walk asks before an operation commits, where there is a key list.
+"""Authorizes operations under a key list, before they commit.
 
-The answer is a warrant: the order that is used up in the commit itself, and the key list that must still be in force
-there. There is no other way to one: not by a name that somebody gives, not by taking up a run that was killed, not by a
-trigger that waited.
+The result is a warrant: the change request that the commit uses up, and the key list that must still be in force then.
+Nothing else authorizes: not an actor's name, not the resumption of a killed run, not a trigger that waited.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from kfm.model.records import RefMove, Standing, Trigger
 from kfm.model.updater import Updater
 from kfm.operations.move_updater import NOTHING, MoveUpdater
 
-# What a request is about; the rest of it is who asks, why and when.
+# The fields that say what is requested; the others say by whom, why and when.
 MATTER = ("action", "dataset", "custodian", "subject", "records", "before", "after", "params")
 
 
 def warrant(session: Session, updater: Updater, trigger: Trigger, moves: list[RefMove]) -> Warrant:
-    """Denied unless the keys in force let it be done."""
+    """Return the authorization of an operation. Denied unless the keys in force permit it."""
     assert isinstance(updater, MoveUpdater), "only operations are approved"
     if updater.approval == "none":
         return Warrant()
@@ -64,7 +63,7 @@ def warrant(session: Session, updater: Updater, trigger: Trigger, moves: list[Re
 
 
 def matter(session: Session, updater: MoveUpdater, trigger: Trigger, move: RefMove) -> ApprovalRequest:
-    """What would be done, as a request has it; nobody asks for it yet."""
+    """Return the approval request that would describe this operation, without requester and dates."""
     if updater.approval == "rules":
         return _ruled(session, trigger, move)
     return ApprovalRequest(
@@ -84,7 +83,8 @@ def matter(session: Session, updater: MoveUpdater, trigger: Trigger, move: RefMo
 
 
 def _ruled(session: Session, trigger: Trigger, move: RefMove) -> ApprovalRequest:
-    """A change of rules, weighed as they are now: bound to the file that it was made from, too."""
+    """Return the approval request for a change of rules, classified by the present rules and bound to the file it was
+    made from. Denied if that file has changed."""
     from kfm.app.authority.label_change import weigh as weigh_labels
     from kfm.app.authority.mask_change import weigh as weigh_rule
 
@@ -115,11 +115,11 @@ def _ruled(session: Session, trigger: Trigger, move: RefMove) -> ApprovalRequest
 
 
 def custodians(session: Session, dataset: str, move: RefMove) -> list[str]:
-    """Who has a say in a version: of whatever it was made of, of the one it takes the place of, and whoever the labels
-    of today name, should they have been written since."""
+    """Return the custodians who decide about a version: those of its sources, of the version it replaces, and of the
+    present labels."""
     try:
         standings = [labelled(session, dataset)]
-    except BadInput:  # labels that cannot be read let nothing be shown, and keep nothing from being taken back
+    except BadInput:  # with unreadable labels nothing is published, but a withdrawal goes on
         if move.after:
             raise
         standings = []
@@ -130,7 +130,8 @@ def custodians(session: Session, dataset: str, move: RefMove) -> list[str]:
 
 
 def labelled(session: Session, dataset: str) -> Standing | None:
-    """What the file of labels says of a dataset and all its sources; None if there is no such file."""
+    """Return the classification of a dataset and all its sources by the labels in force; None if there are no
+    labels."""
     if not session.resolved.config.labels and not session.state.refs.at(refs.LABELS):
         return None
     declared = session.resolved.config.datasets.get(dataset)
@@ -143,12 +144,13 @@ def labelled(session: Session, dataset: str) -> Standing | None:
 
 
 def is_about(order: Order, wanted: ApprovalRequest) -> bool:
+    """Return whether a change request is about exactly this matter."""
     return all(getattr(order.request, name) == getattr(wanted, name) for name in MATTER)
 
 
 def orders(session: Session) -> Iterator[Order]:
-    """All there are, as they stand now."""
-    with session.state.reading():  # one look: another may sign meanwhile
+    """Yield all change requests in their present state. Corrupt if one is not what was signed."""
+    with session.state.reading():  # one snapshot, because another person may sign meanwhile
         found = [read_order(body) for _, body in session.state.orders.all()]
         moved = [each for each in found if session.state.refs.at(refs.order(each.request.id)) != each.digest]
     if moved:
@@ -157,8 +159,8 @@ def orders(session: Session) -> Iterator[Order]:
 
 
 def approval(session: Session, dataset: str, subject: str) -> tuple[list[str], int] | None:
-    """Who approved that exactly this version is published, and when the last of them did; none: nobody who may. What
-    was used since was approved."""
+    """Return who approved the publication of exactly this version, and when the last of them signed; None if the
+    approval is missing. A request that was used counts too."""
     keys = in_force(session)
     if keys is None:
         return None
@@ -176,7 +178,7 @@ def approval(session: Session, dataset: str, subject: str) -> tuple[list[str], i
 
 
 def signed_since(session: Session, dataset: str, subject: str, since: str) -> bool:
-    """Did all who must sign after this moment that exactly this version is published?"""
+    """Return whether everyone who must has signed after this moment that exactly this version is published."""
     keys = in_force(session)
     every = [*([session.offered] if session.offered is not None else []), *orders(session)]
     for order in every if keys is not None else ():
@@ -189,14 +191,14 @@ def signed_since(session: Session, dataset: str, subject: str, since: str) -> bo
 
 
 def _orders_for(session: Session, wanted: ApprovalRequest) -> Iterator[Order]:
-    """What was signed right now first, then what others signed before and nobody used."""
+    """Yield the change requests about this matter: first the one that the caller just signed, then open ones."""
     if session.offered is not None and is_about(session.offered, wanted):
         yield session.offered
     yield from (each for each in orders(session) if each.state == "open" and is_about(each, wanted))
 
 
 def _lowering(session: Session, using: Warrant, move: RefMove) -> Warrant:
-    """By what was signed, what the state has learned may be believed otherwise."""
+    """Return the warrant with the remembered classifications that the signed labels lower."""
     from kfm.app.authority.label_change import weigh
 
     return msgspec.structs.replace(using, lowered=weigh(session, read_bytes(session.objects.read(move.after))).lowered)
@@ -216,7 +218,7 @@ def _using(session: Session, order: Order, keys: Keys) -> Warrant:
 
 
 def _listing(session: Session, trigger: Trigger, move: RefMove) -> Warrant:
-    """The next key list, signed by all who must."""
+    """Return the warrant for the next key list. Denied unless everyone who must has signed it."""
     current = in_force(session)
     file = session.objects.read(trigger.params.get("file", ""))
     after = first_list(file, now(session)) if current is None else next_list(current, file, now(session))
@@ -226,7 +228,8 @@ def _listing(session: Session, trigger: Trigger, move: RefMove) -> Warrant:
 
 
 def _signing(session: Session, op: str, keys: Keys | None, move: RefMove) -> Warrant:
-    """A new order, or an old one with one signature more, or at its end."""
+    """Return the warrant to store a new change request, one more signature, or its end. Denied if the signature does
+    not count."""
     if keys is None:
         raise Denied("there is no key list to sign by", hint="make one: `kfm keys new --person NAME --role admin`")
     old = read_order(session.objects.read(move.before)) if move.before else None
@@ -261,11 +264,12 @@ def _against(op: str, old: Order | None, new: Order, keys: Keys, at: str) -> lis
 
 
 def may_be_done(order: Order, keys: Keys, at: str) -> bool:
+    """Return whether a change request is open and has all signatures."""
     return order.state == "open" and decide(order.request, order.acts, keys, now=at, used=()).allow
 
 
 def asked_by(wanted: ApprovalRequest, person: str, purpose: str, at: str, until: str) -> ApprovalRequest:
-    """The request, by a person, for a time."""
+    """Return the request with its requester, purpose and dates."""
     return identified(
         msgspec.structs.replace(wanted, requester=person, purpose=purpose, created_at=at, expires_at=until)
     )

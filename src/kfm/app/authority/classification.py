@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 
 def protection_for(session: Session, dataset: str) -> Protection | None:
-    """Return the rules as the files say now; None if nothing here is protected. BadInput if a file is wrong."""
+    """Return the rules about protected data as the files say now; None if nothing is protected. BadInput if a file has
+    a mistake."""
     if not is_needed(session.resolved, session.state):
         return None
     from kfm.app.authority.keyring import check_protected
@@ -38,7 +39,7 @@ def protection_for(session: Session, dataset: str) -> Protection | None:
 
 
 def readable_protection(session: Session, dataset: str) -> tuple[Protection | None, BadInput | None]:
-    """Return the rules, or the reason why they cannot be read. A run without them may only take away or close."""
+    """Return the rules, or the reason why they cannot be read. Without them a run may only take away or close."""
     try:
         return protection_for(session, dataset), None
     except BadInput as problem:
@@ -62,8 +63,8 @@ def open_source(session: Session, dataset: str, uri: str) -> Source:
 
 
 def ports_without_gates(session: Session, dataset: str) -> tuple[Ports, BadInput | None]:
-    """Return what a run of this dataset may see, without the gates that decide about it; and the reason if the rules
-    about protected data cannot be read."""
+    """Return the ports of a run of this dataset without its gates, and the reason if the rules about protected data
+    cannot be read."""
     known = declared_settings(session, dataset)
     protection, unready = readable_protection(session, dataset)
     ports = Ports(
@@ -92,7 +93,7 @@ def _no_gate(*_asked: object, **_how: object) -> NoReturn:
 
 
 def way_in(session: Session, dataset: str, labels: Labels | None = None) -> WayIn | None:
-    """Return the classification of a dataset's sources, by the labels in force or by these; None if nothing here is
+    """Return the classifier of a dataset's sources, by the labels in force or by these; None if nothing is
     protected."""
     ports, _ = ports_without_gates(session, dataset)
     if ports.protection is None:
@@ -104,8 +105,8 @@ def way_in(session: Session, dataset: str, labels: Labels | None = None) -> WayI
 
 
 def stands_now(session: Session, dataset: str, version: str, above: tuple[str, ...] = ()) -> Standing | None:
-    """Return the classification of a version today: that of everything it was made of, other datasets' versions
-    included. None if nothing protects it. `above` are the versions under way, so that a circle ends."""
+    """Return the present classification of a version: that of everything it was made of, including versions of other
+    datasets. None if nothing protects it. `above` are the versions being followed, so that a cycle ends."""
     made = session.state.ledger.version(dataset, version)
     way = way_in(session, dataset) if made is not None and f"{dataset}@{version}" not in above else None
     if made is None or way is None:

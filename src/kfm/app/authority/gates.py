@@ -1,4 +1,4 @@
-"""The gates of an installation: which engine decides under which policies, and what is known beside the state."""
+"""The gates of an installation: the policy engine, its policies, and the evidence that labels and approvals give."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 class Gates:
-    """Of one dataset. The policies and their engine are loaded when something is first asked, and by nothing else."""
+    """The gates of one dataset. Policies and engine are loaded at the first question."""
 
     def __init__(
         self, resolved: Resolved, dataset: str, declared: Mapping[str, Any], session: Session | None = None
     ) -> None:
         self._resolved = resolved
-        self._session = session  # whose key list and orders say who approved
+        self._session = session  # its key list and change requests show who approved
         self._dataset = dataset
         self._declared = declared
         self._decider: Decider | None = None
@@ -40,6 +40,8 @@ class Gates:
     def published(
         self, state: State, objects: Objects, move: RefMove, *, asking: Asking, read: bool = True
     ) -> Decision:
+        """Return the decision about a move to Published. If the policies permit it, lineage and catalog are checked
+        too."""
         from kfm.policy.policy_gate import promotion_gate
 
         decision = promotion_gate(
@@ -59,18 +61,19 @@ class Gates:
         return held_against(self._session, decision, move, asking.when_ms)
 
     def step(self, step: StepUp) -> Decision:
+        """Return the decision about a step between zones."""
         from kfm.policy.policy_gate import step_gate
 
         return step_gate(step, decider=self.decider(), evidence=self.evidence(step.asking.when_ms))
 
     def rules(self) -> tuple[str, int]:
-        """The digest of the policies and the epoch of the labels as they are now: compared again in the commit."""
+        """Return the digest of the policies and the epoch of the labels. The commit compares both again."""
         if not self._resolved.config.policy.folder:
             return self.decider().policy_digest, self.epoch()
         return policies_of(self._resolved).digest, self.epoch()
 
     def check_policies(self) -> None:
-        """BadInput if a policy of the installation cannot be read."""
+        """Raise BadInput if a policy of the installation cannot be read."""
         policies_of(self._resolved)
 
     def decider(self) -> Decider:
@@ -86,7 +89,7 @@ class Gates:
         return self._decider
 
     def epoch(self) -> int:
-        """A number that is another one as soon as the file of labels is, or what was signed of it."""
+        """Return a number that changes with the label file or its signed state; 0 if there are no labels."""
         path = self._resolved.config.labels
         if not path:
             return 0
@@ -101,6 +104,7 @@ class Gates:
         return int.from_bytes(known.digest()[:6], "big") + 1
 
     def evidence(self, now_ms: int, subject: str = "") -> Evidence:
+        """Return what labels and approvals say, for a decision about `subject`."""
         from kfm.policy.question_builder import NO_EVIDENCE, Evidence
 
         config = self._resolved.config
@@ -110,8 +114,8 @@ class Gates:
         return self._approved(found, subject, now_ms) if subject and self._session is not None else found
 
     def _approved(self, found: Evidence, subject: str, now_ms: int) -> Evidence:
-        """With what the keys in force say of an order to publish exactly this: who approved it, the community with its
-        own key among them where it is a community's."""
+        """Add the approval of exactly this version to the evidence: who signed, including the community's own key where
+        needed."""
         from kfm.app.authority.authorization import approval
 
         assert self._session is not None
@@ -138,7 +142,7 @@ class Gates:
 
 
 def policies_of(resolved: Resolved) -> Policies:
-    """The shipped ones, and those that the installation adds."""
+    """Return the shipped policies together with those of the installation."""
     from kfm.policy.policy_bundle import read_files, shipped, with_own
 
     folder = resolved.config.policy.folder

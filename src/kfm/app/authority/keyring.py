@@ -1,5 +1,5 @@
-"""The key list of an installation, as a reader sees it: the list in force, the time by which it is judged, and the
-person to whom a key belongs.
+"""The key list of an installation for a reader: the list in force, the time by which it is judged, and the owner of a
+key.
 
 Without a list an installation belongs to one person and handles only public data.
 """
@@ -27,7 +27,7 @@ def in_force(session: Session) -> Keys | None:
 
 
 def check_protected(session: Session) -> None:
-    """Denied if there is no key list: without one, only public data may be handled."""
+    """Raise Denied if there is no key list: without one, only public data may be handled."""
     if in_force(session) is None:
         raise Denied(
             "there is no key list, and without one only public data are handled",
@@ -45,12 +45,12 @@ def now(session: Session) -> str:
 
 
 def signer_at(path: str) -> Signer:
-    """Return the private key of a file that only its owner can read."""
+    """Return the private key of a file. The file must be readable only by its owner."""
     return Signer(Secret(read_reference(f"file:{path}", os.environ, os.path.abspath)))
 
 
 def who(keys: Keys, signer: Signer, at: str) -> str:
-    """Return the person whose key it is. Denied if the list does not have it, or not as valid at this time."""
+    """Return the person who owns this key. Denied if the list does not have it, or not as valid at this time."""
     key = keys.live(signer.key_id, "act", at) or keys.live(signer.key_id, "community", at)
     if key is None:
         raise Denied(

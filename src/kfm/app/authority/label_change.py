@@ -1,5 +1,5 @@
-"""Weighs a change of the labels: does it open or only close, whose data is it about, and what does the state forget by
-it?"""
+"""Classifies a change of the labels: whether it opens or only closes, whose data it concerns, and what the state may
+forget."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 class LabelChange(NamedTuple):
-    """What a change of the labels is, whose data it is about, and what the state may forget by it."""
+    """The action that a change of the labels is, the custodians it concerns, and the classifications it lowers."""
 
     action: str  # label.tighten, label.lower or consent.renew
     custodians: list[str]
-    looser: list[str]  # what would be seen more of
+    looser: list[str]  # what readers would see more of
     lowered: Lowered
 
 
 def weigh(session: Session, after: Labels) -> LabelChange:
-    """Compare the labels in force with those to come."""
+    """Compare the labels in force with the new ones, and return the change."""
     before, today = labels_in_force(session), now(session)[:10]
     was, will = _by_target(before), _by_target(after)
     changed = [of for of in dict.fromkeys([*was, *will]) if was.get(of) != will.get(of)]
@@ -71,14 +71,14 @@ def _without_end(labels: Iterable[Label]) -> list[Label]:
 
 
 def _forgets(session: Session, of: tuple[str, str], before: Labels, after: Labels) -> bool:
-    """Return whether this is the first label on something that the state remembers as protected: it would replace
-    that."""
+    """Return whether this is the first label on something that the state remembers as protected, which it would
+    replace."""
     own = [label for label in after.labels if of in label.of.given().items()]
     lowered, _ = _lowered(session, own, after)
     return bool(lowered.standings) and before != after
 
 
-# -- what the state remembers, and may forget by a change request
+# -- remembered classifications
 
 
 class _Read(NamedTuple):
@@ -91,8 +91,8 @@ class _Read(NamedTuple):
 
 
 def _lowered(session: Session, touched: list[Label], after: Labels) -> tuple[Lowered, set[str]]:
-    """Return the classification of the sources under these labels by the labels to come, also where other datasets read
-    them; and the custodians of these sources."""
+    """Return the new classification of the sources under these labels, also where other datasets read them, and the
+    custodians of these sources."""
     ways: dict[str, WayIn] = {}
     base = session.resolved.root
     every = list(dict.fromkeys(_reads(session)))
@@ -132,8 +132,8 @@ def _lowered(session: Session, touched: list[Label], after: Labels) -> tuple[Low
 
 
 def clear_copies(session: Session, target: str) -> list[str]:
-    """Return the digests of objects that the store holds in clear although their source is protected now: they were
-    read before it was labelled. They cannot be published; this function does not remove them."""
+    """Return the digests of objects that are stored unencrypted although their source is protected now, because they
+    were read before it was labelled. They cannot be published. This function does not remove them."""
     labels = labels_in_force(session)
     touched = [label for label in labels.labels if target in (f"{k} {v}" for k, v in label.of.given().items())]
     found: set[str] = set()

@@ -1,4 +1,4 @@
-"""The label file: its bytes, its labels, and the line each label stands on."""
+"""The label file: its bytes, its labels, and the line of each label."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "none"}
 
 
 def read_bytes(path: str) -> bytes:
+    """Return the bytes of a file. BadInput if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -35,12 +36,14 @@ def read_bytes(path: str) -> bytes:
 
 
 class LabelAt(msgspec.Struct, frozen=True):
+    """A label, and its place in the file."""
+
     on: str
     at: str
 
 
 class File:
-    """The file of labels as it lies there."""
+    """The label file as it is on disk."""
 
     def __init__(self, resolved: Resolved) -> None:
         self.path = resolved.at(resolved.config.labels) if resolved.config.labels else ""
@@ -53,11 +56,12 @@ class File:
         self.labels: Labels = read_labels(self.document)
 
     def at(self, index: int) -> LabelAt:
+        """Return a label with its place."""
         line, _ = self.document.position(("labels", index, "of"))
         return LabelAt(on=said(self.labels.labels[index]), at=f"{self.name}:{line}")
 
     def on(self, **asked: str) -> list[int]:
-        """Which labels are on one of these."""
+        """Return the indexes of the labels on one of these targets."""
         return [
             index
             for index, label in enumerate(self.labels.labels)
@@ -66,10 +70,12 @@ class File:
 
 
 def said(label: Label) -> str:
+    """Return the target of a label as text."""
     return " ".join(f"{kind} {value}" for kind, value in label.of.given().items())
 
 
 def scalar(text: str) -> str:
+    """Return the text as a YAML scalar, quoted if necessary."""
     if is_date(text) or (_PLAIN.fullmatch(text) and text.lower() not in _WORDS):
         return text
     return json.dumps(text, ensure_ascii=False)

@@ -1,8 +1,8 @@
-"""Do the masks of kfm.yml and the labels fit together? Asked in one place, before anything is fetched, moved or told.
+"""Checks that the masks of kfm.yml and the labels match, before anything is fetched, moved or published.
 
-A source with a mask and without a label would be taken for public: it would go out as it is. A label that is on nothing
-was meant for something. Both are slips of the pen, and until they are mended nothing is run, published or opened. What
-only takes away or closes is done all the same.
+A source with a mask but no label would count as public and be published unmasked. A label that matches nothing was
+meant for something. Until such mistakes are corrected, nothing runs, is published or is opened. Operations that only
+take away or close still work.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Masked(NamedTuple):
 
 
 def check(session: Session, unready: BadInput | None, updater: Updater, trigger: Trigger) -> None:
-    """BadInput unless masks and labels fit together, or this only takes away or closes. `unready`: what kept the rules
-    about protected data from being read when the run was handed them."""
+    """Raise BadInput unless masks and labels match, or the operation only takes away or closes. `unready` is the error
+    that kept the rules about protected data from being read."""
     if not updater.needs_labels or updater.takes_away(trigger):
         return
     moved = trigger.params.get("ref", "") if updater.moves_only else ""
@@ -55,23 +55,24 @@ def check(session: Session, unready: BadInput | None, updater: Updater, trigger:
 
 
 def check_all(session: Session, labels: Labels | None = None) -> None:
-    """BadInput unless masks and labels, or the labels to come, fit together."""
+    """Raise BadInput unless masks and labels match. `labels` replaces those in force."""
     for problem in problems(session, labels):
         raise problem
 
 
 def are_right(session: Session) -> bool:
+    """Return whether masks and labels match."""
     return not any(True for _ in problems(session))
 
 
 def problems(session: Session, labels: Labels | None = None) -> Iterator[BadInput]:
-    """Everything that does not fit, each with its cure."""
+    """Yield every mismatch, each with its cure."""
     for _, problem in mistakes(session, labels):
         yield problem
 
 
 def mistakes(session: Session, labels: Labels | None = None) -> Iterator[tuple[Masked | None, BadInput]]:
-    """The same, with the source whose mask lacks a label; None where the label is the mistake."""
+    """Yield every mismatch with the source whose mask lacks a label; None if the label is the mistake."""
     global _last_right
     if not is_configured(session.resolved):
         return
@@ -98,7 +99,7 @@ def mistakes(session: Session, labels: Labels | None = None) -> Iterator[tuple[M
 
 
 def _to_come(session: Session, trigger: Trigger) -> Labels | None:
-    """The labels that somebody brings into force, if more is seen by them than before."""
+    """Return the labels that this operation brings into force, if they open anything; else None."""
     to = trigger.params.get("to", "")
     if not is_digest(to) or not session.objects.has(to):
         return None
@@ -116,7 +117,8 @@ def _is_coarser(session: Session, trigger: Trigger) -> bool:
 
 
 def _written(session: Session) -> Labels:
-    """What somebody wrote; what was signed before and is written no more can match nothing without harm."""
+    """Return the labels that are written in the file. Labels that were signed before and then removed may match
+    nothing."""
     resolved = session.resolved
     if not resolved.is_proposal:
         return labels_of(resolved)
@@ -136,11 +138,11 @@ def _masked(resolved: Resolved) -> list[Masked]:
     ]
 
 
-# -- what matches what
+# -- matching
 
 
 def _is_labelled(session: Session, each: Masked, labels: Labels) -> bool:
-    """By its dataset or its address; by its bytes only if it can have no others."""
+    """Return whether a label is on the source: by dataset or address, or by bytes if kfm.yml fixes them."""
     from kfm.engine.protected.source_classification import is_on
 
     uri, bytes_ = each.source.known_as, each.source.expect_hash
@@ -148,8 +150,8 @@ def _is_labelled(session: Session, each: Masked, labels: Labels) -> bool:
 
 
 def _on_nothing(session: Session, labels: Labels) -> list[int]:
-    """Labels on a dataset or an address that kfm.yml does not name and the state never knew. Bytes and records may
-    come yet."""
+    """Return the indexes of labels on a dataset or address that neither kfm.yml nor the state knows. Labels on bytes
+    and records are left out, because matching data may still arrive."""
     from kfm.engine.protected.source_classification import address, addresses
 
     datasets, base = session.resolved.config.datasets, session.resolved.tree
@@ -183,7 +185,7 @@ def _was_known(session: Session, label: Label) -> bool:
     return any(meant(label, ref.uri, base).of.source == ref.uri for ref in inputs)
 
 
-# -- how it is told
+# -- messages
 
 
 def _unreadable(masked: list[Masked], problem: BadInput) -> BadInput:
@@ -248,7 +250,7 @@ def _line(each: Masked) -> str:
 
 
 def _at(session: Session, labels: Labels, index: int) -> str:
-    """Where a label is; the name of the file for one that is not in it."""
+    """Return the place of a label; the name of the file if it is not in it."""
     from kfm.app.authority.label_file import File
 
     name = session.resolved.config.labels or "the file of labels"

@@ -1,8 +1,8 @@
-"""The labels in force: under a key list, the file of labels counts as it was signed.
+"""The labels in force: under a key list, the label file counts as it was signed.
 
-The ref `rules/labels` names the bytes of the file that are in force; the first run under a key list takes the file as
-it is. From then on a changed file closes at once what it closes, and opens nothing until everyone who must has signed
-exactly its bytes: the labels that were in force still count, together with those of the file.
+The ref `rules/labels` names the bytes in force. The first run under a key list takes the file as it is. After that, a
+changed file closes data at once, but opens none until everyone who must has signed exactly its bytes: until then the
+labels that were in force count together with those of the file.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from kfm.app.session.session import Session
 
 NO_FILE = digest(b"")
-_signed: dict[str, Labels] = {}  # the labels read last, by their digest
+_signed: dict[str, Labels] = {}  # the last labels that were read, by digest
 
 
 def file_of(session: Session) -> bytes:
-    """Return the bytes of the file of labels; empty if there is none. BadInput if it cannot be read."""
+    """Return the bytes of the label file; empty if there is none. BadInput if it cannot be read."""
     path = session.resolved.config.labels
     try:
         with open(session.resolved.at(path), "rb") as file:
@@ -37,8 +37,8 @@ def file_of(session: Session) -> bytes:
 
 
 def labels_in_force(session: Session) -> Labels:
-    """Return the labels of the file together with those that were signed; in a preview also those that the branch
-    proposes. A label counts if only one of them has it."""
+    """Return the labels of the file together with the signed ones; in a preview also those that the branch adds. A
+    label counts if only one of them has it."""
     at = session.state.refs.at(refs.LABELS)
     found = labels_of(session.resolved) if not at or session.resolved.config.labels else NO_LABELS
     if at:
@@ -55,7 +55,7 @@ def _and(labels: Labels, others: Labels) -> Labels:
 
 
 def is_as_signed(session: Session) -> bool:
-    """Return whether the file is the one in force; also True if none was ever signed."""
+    """Return whether the file is the one in force, or none was ever signed."""
     at = session.state.refs.at(refs.LABELS)
     return not at or digest(file_of(session)) == at
 
@@ -80,7 +80,7 @@ def read_bytes(body: bytes) -> Labels:
 
 
 def check_untouched(session: Session, signed: str) -> None:
-    """Denied if the file of labels is not the one that was signed."""
+    """Raise Denied if the label file is not the one that was signed."""
     if digest(file_of(session)) != signed:
         raise Denied(
             f"{session.resolved.config.labels or 'the file of labels'} was changed since this was signed",

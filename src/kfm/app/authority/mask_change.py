@@ -1,4 +1,5 @@
-"""Weighs a change of a masking policy or of the installation's policies: what it is, and whose data it is about."""
+"""Classifies a change of a masking policy or of the installation's policies: which action it is, and whose data it
+concerns."""
 
 from __future__ import annotations
 
@@ -20,12 +21,14 @@ COARSER = ("quarter", "year", "decade", "century")
 
 
 class RuleChange(NamedTuple):
+    """The action that a change of a rule is, and the custodians it concerns."""
+
     action: str
     custodians: list[str]
 
 
 def weigh(session: Session, ref: str, before: str) -> RuleChange:
-    """Return the action that this change is, and the custodians of the data it is about."""
+    """Return the action of this change, and the custodians of the data it concerns."""
     if ref == refs.POLICY:
         return RuleChange("policy.deploy", [])
     dataset, _, source = ref.removeprefix(refs.MASKS).partition("/")
@@ -54,7 +57,7 @@ def _custodians(session: Session, dataset: str, source: str) -> list[str]:
 
 
 def is_coarser(old: MaskingPolicy, new: MaskingPolicy) -> bool:
-    """Return whether readers certainly see no more by the new policy; False in any doubt."""
+    """Return whether the new policy certainly shows readers no more than the old one; False if in doubt."""
     plain = {"version": "", "resolution": 0, "columns": {}, "k": 5}
     if msgspec.structs.replace(old, **plain) != msgspec.structs.replace(new, **plain):
         return False

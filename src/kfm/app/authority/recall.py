@@ -1,7 +1,7 @@
-"""Recall: what labels close today is withdrawn from the public, with everything that was made of it.
+"""Recall: withdraws published data that labels close today, with everything derived from it.
 
-A recall needs no approval, and no freeze flag stops it, because it only takes away. It comes before every run of an
-installation that has protected data, and after every label that was tightened.
+A recall needs no approval, and no freeze flag stops it, because it only takes away. It happens before every run of an
+installation that has protected data, and after every tightened label.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ ACTOR = "kfm recall"
 
 
 class Recalled(NamedTuple):
-    """One dataset that was withdrawn."""
+    """A dataset that was withdrawn."""
 
     dataset: str
-    rules: tuple[str, ...]  # why
-    versions: int  # that were public
-    told: tuple[str, ...]  # the sinks that had published it
-    problem: KfmError | None = None  # why it could not be withdrawn
+    rules: tuple[str, ...]  # the rules that closed it
+    versions: int  # how many versions were public
+    told: tuple[str, ...]  # whether it had been published
+    problem: KfmError | None = None  # why the withdrawal failed, if it did
 
 
 def recall(session: Session) -> list[Recalled]:
-    """Withdraw every dataset that is more protected today than when it was published. The public files go when the
-    session settles."""
+    """Withdraw every dataset that is more protected today than when it was published, and return them. The public files
+    are removed when the session settles."""
     found = []
     for ref, at in list(session.state.refs.all(refs.PUBLISHED)):
         dataset = ref.partition("/")[2]
@@ -53,7 +53,7 @@ def recall(session: Session) -> list[Recalled]:
 
 
 def _closed_since(session: Session, dataset: str, public: list[str]) -> tuple[str, ...] | None:
-    """Return the rules by which one of these versions may not be public any more; None if all may."""
+    """Return the rules by which one of these versions may no longer be public; None if all may."""
     for version in public:
         made = session.state.ledger.version(dataset, version)
         now = stands_now(session, dataset, version)

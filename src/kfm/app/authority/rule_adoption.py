@@ -1,10 +1,10 @@
 """Takes labels and policies into force that were written or signed and are not in force yet.
 
-Under a key list the first run takes the file of labels, the masking policies and the installation's policies as they
-are. From then on they open only by signatures. Each adoption is an operation of its own, with a receipt.
+Under a key list the first run takes the label file, the masking policies and the installation's policies as they are.
+After that they open only by signatures. Each adoption is an operation of its own, with a receipt.
 
-The file of labels and its ref change one after the other: the next file is written next to it first, and takes its name
-once the ref has moved.
+The label file and its ref change one after the other: the next file is written next to it first, and gets its name once
+the ref has moved.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ ACTOR = "kfm"
 
 
 def adopt_rules(session: Session, dataset: str) -> None:
-    """Before a run: finish an adoption that was interrupted, then adopt the rules that were never in force. The session
-    keeps the receipts of what was adopted."""
+    """Before a run: finish an adoption that was interrupted, then adopt rules that were never in force. The session
+    keeps the receipts."""
     finish(session)
-    if session.resolved.is_proposal or not are_right(session):  # only agreed rules, and only such without a mistake
+    if session.resolved.is_proposal or not are_right(session):  # neither in a preview nor with mistakes
         return
     _adopt_labels(session)
     _adopt_policies(session, dataset)
 
 
 def _adopt_labels(session: Session) -> None:
-    """Take the labels into force as they are when they are first used under a key list."""
+    """Take the labels into force as they are, at their first use under a key list."""
     if (
         not session.resolved.config.labels
         or session.state.refs.at(refs.LABELS)
@@ -61,7 +61,7 @@ def _adopt_labels(session: Session) -> None:
 
 
 def _adopt_policies(session: Session, dataset: str) -> None:
-    """Take each policy into force as it is when it is first used under a key list."""
+    """Take each policy into force as it is, at its first use under a key list."""
     declared = session.resolved.config.datasets.get(dataset)
     sources = declared.sources if declared is not None else {}
     wanted = [("mask", refs.mask(dataset, name)) for name, source in sources.items() if source.mask]
@@ -80,7 +80,7 @@ def _adopt(session: Session, op: str, dataset: str, params: dict[str, str], reas
     ports = msgspec.structs.replace(run_ports(session, dataset), authority=lambda *_about: Warrant())
     try:
         receipt = run(trigger, updater, ports)
-    except KfmError as problem:  # another worker adopts it just now, or the next run does
+    except KfmError as problem:  # another worker adopts it now, or the next run will
         session.log.event(failed, error=problem)
         return
     if receipt.status == "SUCCESS":
@@ -88,7 +88,7 @@ def _adopt(session: Session, op: str, dataset: str, params: dict[str, str], reas
 
 
 def adopted_line(session: Session, receipt: Receipt) -> str:
-    """Return one line for the operator: which rules this operation took into force."""
+    """Return one line for the operator that says which rules this operation took into force."""
     ref = receipt.moves[0].ref
     rules = "the policies of this installation"
     if ref == refs.LABELS:
@@ -100,8 +100,8 @@ def adopted_line(session: Session, receipt: Receipt) -> str:
 
 
 def finish(session: Session) -> None:
-    """Give the next file of labels its name if its ref has moved and a crash came in between. A file that a person has
-    changed meanwhile stays."""
+    """Rename the next label file if its ref has moved and a crash came in between. A file that a person has changed
+    meanwhile stays."""
     at = session.state.refs.at(refs.LABELS)
     if (
         session.mode != "write"
@@ -123,5 +123,5 @@ def finish(session: Session) -> None:
 
 
 def next_label_file(session: Session, at: str) -> str:
-    """Return where the labels of this digest wait until the ref names them."""
+    """Return the path where the labels of this digest wait until the ref names them."""
     return f"{os.path.realpath(session.resolved.at(session.resolved.config.labels))}.{at.removeprefix('sha256:')[:16]}"

@@ -1,7 +1,7 @@
-"""Masking policies, and the policies that an installation adds, as they were signed.
+"""Masking policies, and the installation's own policies, as they were signed.
 
-The first run under a key list takes each into force as it is. From then on a changed file stops every run that needs
-it, until everyone who must has signed exactly its bytes.
+The first run under a key list takes each into force as it is. After that, a changed file stops every run that needs it,
+until everyone who must has signed exactly its bytes.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def mask_file(resolved: Resolved, dataset: str, source: str) -> bytes:
 
 
 def own_policies(resolved: Resolved) -> bytes:
-    """Return the policies that the installation adds, as one text; empty: none."""
+    """Return the installation's own policies as one text; empty if there are none."""
     folder = resolved.config.policy.folder
     if not folder:
         return b""
@@ -70,7 +70,7 @@ def check_policies(session: Session) -> None:
 
 
 def current(session: Session, ref: str) -> bytes:
-    """Return the file, or the policies, that the ref names, with its present bytes."""
+    """Return the present bytes of the file or policies that the ref stands for."""
     if ref == refs.POLICY:
         return own_policies(session.resolved)
     dataset, _, source = ref.removeprefix(refs.MASKS).partition("/")

@@ -1,7 +1,7 @@
-"""`kfm config check`: all mistakes of kfm.yml and of the files it names, each with its place and its cure.
+"""`kfm config check`: reports all mistakes of kfm.yml and of the files it names, each with its place and its cure.
 
-No updater is run, no source is fetched and nothing is written. A configuration with mistakes is read as it may have
-been meant, so that the files it names are checked too.
+It runs no updater, fetches no source and writes nothing. A configuration with mistakes is read as it was probably
+meant, so that the files it names are checked too.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from kfm.parsing.documents import Document, Path, dotted
 from kfm.updaters.updater_search import search
 from kfm.validation.source_check import contract_problems
 
-ENVIRONMENT = "environment"  # the file of a mistake in a variable
+ENVIRONMENT = "environment"  # the `file` of a mistake in an environment variable
 _PLACE = re.compile(r"(?P<file>[^\n]+?):(?P<line>[0-9]+)(?::(?P<column>[0-9]+))?: ")
 
 
 class Mistake(NamedTuple):
-    """One mistake: where it is, what is wrong, and what to do. `key` is empty where no single key is meant."""
+    """One mistake: where it is, what is wrong, and what to do. `key` is empty if it concerns no single key."""
 
     file: str
     line: int
@@ -46,8 +46,8 @@ class Mistake(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The file that was checked, the files it names, and all mistakes of them: first that which `kfm run` would report
-    alone, then the others in the order of the files."""
+    """The checked file, the files it names, and all their mistakes: first the one that `kfm run` would report alone,
+    then the others in the order of the files."""
 
     path: str
     files: list[str]
@@ -55,7 +55,7 @@ class Report(NamedTuple):
 
 
 def _gathered(problems: Iterator[BadInput]) -> list[BadInput]:
-    """Return every mistake; one that stops the search itself is the last of them."""
+    """Return every mistake. A mistake that ends the search is the last one."""
     found: list[BadInput] = []
     try:
         found.extend(problems)
@@ -65,7 +65,7 @@ def _gathered(problems: Iterator[BadInput]) -> list[BadInput]:
 
 
 def check(path: str | None, env: Mapping[str, str]) -> Report:
-    """Checks kfm.yml and every file it names. Raises nothing for what is wrong with them."""
+    """Check kfm.yml and every file it names, and return the report. Mistakes are not raised."""
     first: BadInput | None = None
     found: list[BadInput] = []
     try:
@@ -88,14 +88,14 @@ def check(path: str | None, env: Mapping[str, str]) -> Report:
 
 
 def with_others(problem: BadInput, path: str | None, env: Mapping[str, str]) -> BadInput:
-    """The first mistake of a configuration, as it was raised, with all others in `others`."""
+    """Return the first mistake of a configuration, as it was raised, with all others in its `others`."""
     _, *others = check(path, env).mistakes
     problem.others = tuple(BadInput(str(each).removesuffix(f"; {each.hint}"), hint=each.hint) for each in others)
     return problem
 
 
 def _mistake(problem: BadInput, where: str) -> Mistake:
-    """A problem as a mistake. One without a place is about the file as a whole."""
+    """Return a problem as a mistake. A problem without a place concerns the file as a whole."""
     found = _PLACE.match(problem.message)
     message = problem.message[found.end() :] if found else problem.message
     line, column = (int(found["line"]), int(found["column"] or 1)) if found else (1, 1)
@@ -115,7 +115,7 @@ def _mistake(problem: BadInput, where: str) -> Mistake:
 
 
 def _of_files(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
-    """Mistakes of each kind of file in turn. What kfm.yml itself says of them is at its place there."""
+    """Yield the mistakes of each kind of file. A mistake in kfm.yml itself has its place there."""
     yield from _of_schedules(resolved, files)
     yield from _of_backfills(resolved, files)
     labels_are_right = True
@@ -142,7 +142,7 @@ def _of_backfills(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
 
 
 def _about_datasets(resolved: Resolved, mistakes: list[BadInput]) -> Iterator[BadInput]:
-    """Without the section of datasets, no other file is blamed for a name that cannot be looked up."""
+    """Yield these mistakes. If the section `datasets` could not be read, leave out those about unknown datasets."""
     unknown = bool({(), ("datasets",)} & resolved.document.assumed)
     yield from (each for each in mistakes if not (unknown and "dataset" in each.message))
 
@@ -167,7 +167,7 @@ def _of_masks(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
 def _read(
     resolved: Resolved, path: Path, full: str, where: str, read: Callable[[Document], object], files: list[str]
 ) -> Iterator[BadInput]:
-    """Mistakes of one file. One that is not there is a mistake of the line that names it."""
+    """Yield the mistakes of one file. A missing file is a mistake of the line that names it."""
     try:
         with open(full, "rb") as file:
             body = file.read(documents.MAX_BYTES + 1)
@@ -184,7 +184,8 @@ def _read(
 
 
 def _of_matches(resolved: Resolved) -> Iterator[BadInput]:
-    """Masks without labels, and labels that match nothing. The state knows datasets that kfm.yml named before."""
+    """Yield masks without labels, and labels that match nothing. The state is read too, because it knows datasets that
+    kfm.yml named before."""
     from kfm.app.authority.label_match import mistakes
 
     if not is_configured(resolved):
@@ -192,7 +193,7 @@ def _of_matches(resolved: Resolved) -> Iterator[BadInput]:
     try:
         with open_session(resolved, mode="read") as session:
             found = list(mistakes(session))
-    except KfmError:  # the state cannot be opened: `kfm doctor` says why, and no label can be matched without it
+    except KfmError:  # the state cannot be opened, so no label can be matched; `kfm doctor` says why
         return
     for masked, problem in found:
         if masked is None:
@@ -213,7 +214,7 @@ def _of_policies(resolved: Resolved) -> Iterator[BadInput]:
 
 
 def _of_datasets(resolved: Resolved) -> Iterator[BadInput]:
-    """Updaters that cannot be found, and data contracts that are impossible, unsafe or without effect."""
+    """Yield updaters that cannot be found, and data contracts that are impossible, unsafe or without effect."""
     for name, dataset in resolved.config.datasets.items():
         path: Path = ("datasets", name, "updater")
         if dataset.updater is not None and not _is_mistaken(resolved.document, path):
@@ -231,7 +232,7 @@ def _of_datasets(resolved: Resolved) -> Iterator[BadInput]:
 
 
 def _is_mistaken(document: Document, path: Path) -> bool:
-    """Is a mistake of this part, or of one below it, known already?"""
+    """Return whether a mistake in this part or below it is already known."""
     keys = (str(problem.fields.get("key", "")) for problem in document.mistakes or ())
     start = dotted(path)
     return any(key == start or key.startswith((f"{start}.", f"{start}[")) for key in keys)

@@ -1,4 +1,4 @@
-"""`kfm doctor`: what an installation says, where it lies, and whether what it holds is whole."""
+"""`kfm doctor`: checks the settings, the storage and the integrity of an installation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from kfm.validation.source_check import contract_problems
 
 
 def diagnose(resolved: Resolved, *, deep: bool = False) -> list[CheckResult]:
-    """`kfm doctor`: contracts, updaters, the places, the settings in force, and with `deep` every stored byte."""
+    """Check contracts, updaters, storage and the settings in force; with `deep` also every stored byte. Return the
+    results."""
     found = contract_verdicts(resolved) + updater_verdicts(resolved) + place_verdicts(resolved)
     for what, folder in folders(resolved):
         found += try_out(folder, what)
@@ -59,7 +60,7 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[CheckResult]:
 
 
 def at_a_glance(session: Session) -> list[CheckResult]:
-    """What of all this can be told at once, by whoever only looks: nothing is tried, no author's code is loaded."""
+    """Return the results of those checks that write nothing and load no author's code, for `kfm status`."""
     resolved = session.resolved
     accepted = resolved.config.accept_weak_storage
     places = [
@@ -75,7 +76,7 @@ def at_a_glance(session: Session) -> list[CheckResult]:
 
 
 def contract_verdicts(resolved: Resolved) -> list[CheckResult]:
-    """Data contracts that are impossible, unsafe or without effect, before a source is fetched for them."""
+    """Return data contracts that are impossible, unsafe or without effect, before any source is fetched."""
     return [
         CheckResult(check=f"{name}.{source_name}.contract", ok=False, found=problem, why="mend it in kfm.yml")
         for name, dataset in sorted(resolved.config.datasets.items())
@@ -85,7 +86,8 @@ def contract_verdicts(resolved: Resolved) -> list[CheckResult]:
 
 
 def updater_verdicts(resolved: Resolved) -> list[CheckResult]:
-    """Updaters that no run could load, or of no semantic version. They are made as for `kfm plan`, asked nothing."""
+    """Return updaters that cannot be loaded or have no semantic version. They are created, but none of their methods is
+    called."""
     found = []
     for name, dataset in sorted(resolved.config.datasets.items()):
         try:
@@ -96,7 +98,8 @@ def updater_verdicts(resolved: Resolved) -> list[CheckResult]:
 
 
 def catalog_verdicts(resolved: Resolved) -> list[CheckResult]:
-    """Where a catalog is declared, nothing is published unless it can be held against its schemas."""
+    """Return a failure if a catalog is configured and the library that checks it is missing: then nothing can be
+    promoted."""
     if not resolved.config.catalog or is_installed():
         return []
     found = "jsonschema-rs is not installed: nothing can be promoted"
@@ -104,7 +107,7 @@ def catalog_verdicts(resolved: Resolved) -> list[CheckResult]:
 
 
 def sink_verdicts(session: Session) -> list[CheckResult]:
-    """Who follows the ledger and does not go on, or has refused something for good."""
+    """Return sinks that have stopped, or that have refused a message for good."""
     found = []
     for each in how_far(session):
         told = []
@@ -119,14 +122,15 @@ def sink_verdicts(session: Session) -> list[CheckResult]:
 
 
 def code_verdicts(session: Session) -> list[CheckResult]:
-    """Is the code, or the declaration, what made the version there is now? No failure: it may give the same."""
+    """Return for each dataset whether its code or declaration has changed since it made the current version. A change
+    is no failure, because the output may be the same."""
     found = []
     for name in dataset_names(session):
         if not session.state.refs.at(refs.processed(name)):
             continue
         try:
             updater = dataset_updater(session, name)
-        except KfmError:  # told by its own verdict
+        except KfmError:  # `updater_verdicts` reports it
             continue
         changed = code_changed(session.state, updater, name)
         since = f"changed since version {updater.version} made what is there"
@@ -142,7 +146,8 @@ def code_verdicts(session: Session) -> list[CheckResult]:
 
 
 def label_verdicts(session: Session) -> list[CheckResult]:
-    """Masks without a label, labels on nothing, labels that cannot be read: nothing is run or published meanwhile."""
+    """Return masks without a label, labels that match nothing, and unreadable labels. Each of them stops runs and
+    publishing."""
     from kfm.app.authority.label_match import problems
 
     return [
@@ -152,7 +157,7 @@ def label_verdicts(session: Session) -> list[CheckResult]:
 
 
 def published_verdicts(session: Session, *, unfit: bool = False) -> list[CheckResult]:
-    """Would what is published pass the gate today? A dataset may have been restricted since."""
+    """Return whether each published version would pass the gate today. A dataset may have been restricted since."""
     found = []
     asking = Asking(who=default_actor(), what="look", when_ms=session.clock.now_ms(), why="doctor")
     for ref, version in session.state.refs.all(refs.PUBLISHED):
@@ -179,7 +184,7 @@ def published_verdicts(session: Session, *, unfit: bool = False) -> list[CheckRe
 
 
 def public_verdicts(session: Session) -> list[CheckResult]:
-    """Is what lies outside what the refs say, to the byte?"""
+    """Return whether the public files match the refs byte for byte."""
     found = []
     for name in published_datasets(session):
         wrong, problems = compare_all(session, [name])
@@ -205,7 +210,7 @@ def _remedy(name: str, decision: Decision) -> str:
 
 
 def verify_everything(session: Session) -> list[CheckResult]:
-    """Every row, every map, every link of the ledger, every object a version names: read and checked."""
+    """Read and check every row, index, ledger entry and object. Raises Corrupt at the first that is damaged."""
     check_rows = getattr(session.tables, "verify", None)
     rows = check_rows() if check_rows is not None else 0
     wrong = differences(session.state)

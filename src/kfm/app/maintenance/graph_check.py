@@ -1,6 +1,6 @@
-"""Does the Neo4j say of every run what it was told? And what it does not, told again.
+"""Compares the Neo4j graph with the runs that were reported to it, and repairs it.
 
-Compared are the nodes and edges of the runs it has heard of. What others keep in the same database is theirs.
+Only nodes and edges of reported runs are compared. Other data in the same database is ignored.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from kfm.model.public_run import PublicRun
 from kfm.projections import cypher
 from kfm.sinks.neo4j import GraphSink
 
-AT_ONCE = 500  # runs or nodes that are asked about together
+AT_ONCE = 500  # runs or nodes in one query
 Asset = tuple[str, str]
 
 
 class Wrong(NamedTuple):
-    """What is not as the runs say. A run is named where its own node or an edge of it is."""
+    """The differences. A run is listed if its own node or one of its edges differs."""
 
-    runs: dict[str, tuple[str, str]]  # by id: its dataset, and `missing` or `altered`
+    runs: dict[str, tuple[str, str]]  # by id: the dataset, and `missing` or `altered`
     datasets: dict[str, str]  # artifacts and refs by key
     assets: dict[Asset, str]
 
@@ -35,7 +35,7 @@ class Wrong(NamedTuple):
 
 
 class _Expected:
-    """Of the things that several runs speak of: what all of them come to."""
+    """The expected properties of nodes that several runs mention, combined."""
 
     def __init__(self) -> None:
         self.datasets: dict[str, dict[str, Any]] = {}
@@ -56,7 +56,7 @@ _PROPERTIES = ("seq", "hash", "version", "stac_id", "care_label", "withdrawn", "
 
 
 def told_of(session: Session) -> Iterator[PublicRun]:
-    """The runs that the graph has heard of, in the order of the ledger."""
+    """Yield the runs that were reported to the graph, in ledger order."""
     outbox, name = session.state.outbox, GraphSink.name
     cursor = outbox.cursor(name)
     not_yet = {*outbox.waiting(name), *(letter.index for letter in outbox.dead(name))}
@@ -68,6 +68,7 @@ def told_of(session: Session) -> Iterator[PublicRun]:
 
 
 def compare(session: Session) -> Wrong:
+    """Return how the graph differs from the reported runs. Unavailable if it does not answer."""
     sink, expected, wrong = graph_sink(session.resolved), _Expected(), Wrong({}, {}, {})
     runs = told_of(session)
     while some := list(islice(runs, AT_ONCE)):
@@ -119,7 +120,7 @@ def _rows(assets: Sequence[Asset]) -> list[dict[str, str]]:
 
 
 def repair(session: Session) -> None:
-    """Takes back what is not as it was told, and tells it again. Whoever dies in between leaves what is found again."""
+    """Delete what differs and report it again. After a crash in between, the next comparison finds the rest."""
     follower = graph_follower(
         session.resolved, session.state, session.objects, sink_lock(session.resolved, GraphSink.name)
     )

@@ -1,4 +1,4 @@
-"""Signals over an open house: of every run that ended, as events; and how everything stands now, as metrics."""
+"""Events about ended runs, and metrics of the present state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MINUTE_MS = 60_000
 
 
 def events(session: Session, datasets: Sequence[str], *, after: int = 0, limit: int = -1) -> Iterator[dict[str, Any]]:
-    """Of the runs of these datasets behind this entry of the ledger, at most so many runs; empty: of all."""
+    """Yield the events of runs after this ledger entry, of at most `limit` runs; without datasets, of all."""
     wanted, told = frozenset(datasets), 0
     for entry in session.state.ledger.entries(after=after):
         if told == limit:
@@ -56,15 +56,17 @@ def _facts(session: Session, entry: LedgerEntry, before: str, finished_at: str) 
 
 
 def metrics(session: Session) -> list[Metric]:
+    """Return all metrics of the present state."""
     return [_lifecycle(session), *_freshness(session), *_pools(session), *_artifacts(session), *_ticks(session)]
 
 
 def lines(session: Session) -> Iterator[str]:
+    """Yield all metrics in the Prometheus text format."""
     return exposition(metrics(session))
 
 
 def _lifecycle(session: Session) -> Metric:
-    """Those that ended are counted; those that wait and those at work are as many as there are now."""
+    """Return the metric of runs by state: ended runs are counted in total, waiting and running ones as of now."""
     found: Counter[tuple[str, str]] = Counter()
     for entry in session.state.ledger.entries():
         bad = entry.outcome in ("failed", "held", "denied", "escalated", "abandoned", "cancelled")
@@ -111,14 +113,14 @@ def _artifacts(session: Session) -> Iterator[Metric]:
         if version is None:
             continue
         uris.append(({"dataset": name, "uri": f"kfm://dataset/{name}#{digest}"}, 1.0))
-        if dataset_config(session, name).metadata().get("sensitivity") == "public":  # of anything else no size is told
+        if dataset_config(session, name).metadata().get("sensitivity") == "public":  # other sizes stay hidden
             sizes.append(({"dataset": name}, float(version.size)))
     yield Metric("kfm_artifact_size_bytes", "gauge", "size of the present version", sizes)
     yield Metric("kfm_artifact_uri", "gauge", "the present version, by its address", uris)
 
 
 def _ticks(session: Session) -> Iterator[Metric]:
-    """For whoever watches the watchman."""
+    """Yield how long a tick has been unclaimed, so that an alert can show that no scheduler runs."""
     now_ms = session.clock.now_ms()
     due = [each.next_ms for each in shown(session) if each.next_ms is not None]
     late = max(now_ms - min(due), 0) // MINUTE_MS if due else 0

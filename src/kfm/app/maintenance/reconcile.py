@@ -1,5 +1,8 @@
-"""`kfm reconcile`: do storage, refs, public files, catalog and graphs say the same? What does not, is put right by the
-ways that made it: nothing of the state moves."""
+"""`kfm reconcile`: compares storage, public files, catalog, graphs and sinks with the refs, and repairs the
+differences.
+
+Repair uses the same code that made the files. It moves no ref.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ Place = Literal["storage", "public", "catalog", "graph", "sink"]
 
 
 class Drift(Record, frozen=True):
-    """Where two places do not say the same."""
+    """A difference between a place and the refs."""
 
     place: Place
     dataset: str
@@ -33,7 +36,7 @@ class Drift(Record, frozen=True):
 
 
 def drifts(session: Session) -> tuple[list[Drift], list[tuple[str, KfmError]]]:
-    """All that is not as the refs say, and what could not be looked at."""
+    """Return every difference, and the problems of places that could not be compared."""
     found = list(_storage(session))
     public, problems = check_all(session, published_datasets(session))
     found += [Drift(place="public", dataset=each.dataset, what=each.kind, about=each.path) for each in public]
@@ -58,7 +61,7 @@ def drifts(session: Session) -> tuple[list[Drift], list[tuple[str, KfmError]]]:
 
 
 def _untold(session: Session) -> Iterator[Drift]:
-    """Of the Neo4j, what it heard and does not say, or not so."""
+    """Yield the differences of the Neo4j graph."""
     wrong = compare(session)
     for run_id, (dataset, what) in wrong.runs.items():
         yield Drift(place="graph", dataset=dataset, what=what, about=f"neo4j: run {run_id}")
@@ -69,11 +72,11 @@ def _untold(session: Session) -> Iterator[Drift]:
 
 
 def _undrawn(session: Session) -> Iterator[tuple[str, str, bytes]]:
-    """Of the embedded graph, what receipts say and it does not: the dataset, and the row."""
+    """Yield the rows of the embedded graph that receipts imply and that are missing: dataset, key and row."""
     for entry in session.state.ledger.entries():
         receipt = session.state.ledger.receipt(entry.run_id)
         if receipt is None:
-            continue  # damage, which `kfm audit verify` names
+            continue  # damage, which `kfm audit verify` reports
         version = session.state.ledger.version(receipt.dataset, made_by(receipt))
         for key, row in rows_of(entry.index, receipt, version.run_id if version is not None else receipt.run_id):
             if session.tables.get("lineage", key) != row:
@@ -81,7 +84,7 @@ def _undrawn(session: Session) -> Iterator[tuple[str, str, bytes]]:
 
 
 def _storage(session: Session) -> Iterator[Drift]:
-    """Every ref leads to a version with a record, all of whose objects are there."""
+    """Yield versions of refs that have no record, and objects that are missing or altered."""
     for ref, version in session.state.refs.all():
         zone, dataset = refs.parse(ref)
         if zone not in ("processed", "published") or not version:
@@ -95,7 +98,7 @@ def _storage(session: Session) -> Iterator[Drift]:
             for entry in manifests.entries(readable_objects(session), version):
                 if not session.objects.has(entry.digest):
                     yield Drift(place="storage", dataset=dataset, what="missing", about=entry.digest)
-        except Denied:  # its custodian's key is not at hand: what it consists of is for those who have it to compare
+        except Denied:  # without the custodian's key its parts cannot be listed
             continue
         except KfmError:
             yield Drift(place="storage", dataset=dataset, what="altered", about=version)
@@ -110,7 +113,8 @@ def _behind(session: Session) -> Iterator[Drift]:
 
 
 def repair(session: Session) -> tuple[list[Drift], list[Drift], list[tuple[str, KfmError]]]:
-    """What was not so, what still is not, and what went wrong. Storage is never guessed at: it comes from a copy."""
+    """Repair what can be rebuilt from the state. Return the differences before, those after, and the problems. Lost
+    objects are not repaired: they must be restored from a backup."""
     before, _ = drifts(session)
     undrawn = [(key, row) for _, key, row in _undrawn(session)]
     if undrawn:

@@ -1,6 +1,6 @@
-"""Everything at a glance: how each dataset stands, what to do next, and what a doctor sees without touching anything.
+"""`kfm status`: the status of each dataset, the next steps, and the checks that write nothing.
 
-Of a dataset that is not plainly public no count is told, and of one that may not be public no version.
+Counts are shown only for public datasets, and versions only for those that may be public.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ if TYPE_CHECKING:
     from kfm.app.session.session import Session
 
 MINUTE_MS = 60_000
-LOOKED_AT = 20  # entries of a dataset in which its last run is looked for
+LOOKED_AT = 20  # ledger entries of a dataset that are searched for its last run
 BAD = ("failed", "held", "denied", "escalated", "abandoned", "cancelled")
 
 
 class DatasetStatus(Record, frozen=True):
-    """How one dataset stands now."""
+    """The status of one dataset now."""
 
     dataset: str
-    version: str  # what was made last; empty: nothing was, or it may not be told
-    published: str  # what is public; empty: nothing is, or it may not be told
+    version: str  # the processed version; empty if there is none or it may not be shown
+    published: str  # the published version; empty if there is none or it may not be shown
     is_made: bool
-    is_public: bool  # some version of it is
+    is_public: bool  # a version is published
     is_behind: bool  # a version waits to be promoted
     level: Level
-    as_of: str  # when that was made of which the age is: what is public, else what was made last
+    as_of: str  # when the published version was made, else the processed one
     age_min: int | None
     freshness: Fresh
     late_min: int
-    is_held: bool  # something of a source is held back
-    held_rows: int | None  # how many rows; None: not to be told
+    is_held: bool  # rows of a source are quarantined
+    held_rows: int | None  # how many; None if it may not be shown
     is_frozen: bool
-    waiting: int  # triggers that wait
-    at_work: int  # runs that somebody is at
-    unfinished: int  # runs that nobody is at: `kfm resume`
-    is_undelivered: bool  # it was committed, and the outside was not told
-    last_run: str  # the last run of it that ended; empty: none did
+    waiting: int  # waiting triggers
+    at_work: int  # runs with a live worker
+    unfinished: int  # runs without a live worker: `kfm resume`
+    is_undelivered: bool  # committed, but not delivered to the public files
+    last_run: str  # the last ended run; empty if there is none
     last_outcome: str
 
     @property
@@ -62,13 +62,13 @@ class DatasetStatus(Record, frozen=True):
 
     @property
     def is_quiet(self) -> bool:
-        """Nothing about it asks for anybody's attention."""
+        """Whether nothing about this dataset needs attention."""
         wants = (self.is_behind, self.is_held, self.is_frozen, self.is_undelivered, self.is_failing)
         return self.is_made and not (any(wants) or self.waiting or self.unfinished or self.freshness == "late")
 
 
 class NextStep(Record, frozen=True):
-    """Something to do, as it is typed."""
+    """A command that the operator may type next, and why."""
 
     command: str
     why: str
@@ -76,16 +76,18 @@ class NextStep(Record, frozen=True):
 
 
 class Status(Record, frozen=True):
+    """The status of an installation."""
+
     at: str
     datasets: list[DatasetStatus]
-    is_frozen: bool  # everything is
+    is_frozen: bool  # the global freeze flag is set
     next: list[NextStep]  # the most urgent first
-    ok: bool  # whether every check is well
+    ok: bool  # whether every check passed
     checks: list[CheckResult]
 
 
 def status(session: Session, datasets: Sequence[str] = ()) -> Status:
-    """Of these datasets, or of all, by name."""
+    """Return the status of these datasets, or of all."""
     check_targets(session.resolved)
     with session.state.reading():
         look = _Look(session)
@@ -103,7 +105,7 @@ def status(session: Session, datasets: Sequence[str] = ()) -> Status:
 
 
 class _Look:
-    """What is read once for all datasets."""
+    """Facts that are read once for all datasets."""
 
     def __init__(self, session: Session) -> None:
         state = session.state
@@ -166,7 +168,7 @@ class _Look:
         return sum(source["held_rows"] for source in held_sources(self.session, name)) if name in self.held else 0
 
     def _last(self, name: str) -> LedgerEntry | None:
-        """The last run that made it, or tried to."""
+        """Return the last ledger entry of a run that made this dataset or tried to."""
         entries = islice(self.session.state.ledger.entries_of(name), LOOKED_AT)
         return next((entry for entry in entries if entry.op_type == "ingest"), None)
 
@@ -176,7 +178,7 @@ def _by_name(refs: Iterator[tuple[str, str]]) -> dict[str, str]:
 
 
 def _urgent(found: list[DatasetStatus], checks: list[CheckResult]) -> Iterator[NextStep]:
-    """What is wrong, before what is only not done yet."""
+    """Yield the steps for what is wrong."""
     if any(not check.ok for check in checks):
         yield NextStep(command="kfm doctor", why="a check says that something is wrong")
     if any(each.unfinished for each in found):
@@ -227,7 +229,7 @@ def _clock(session: Session) -> Iterator[NextStep]:
 
 
 def _once(wanted: list[NextStep]) -> list[NextStep]:
-    """Each command once, for its first reason."""
+    """Return each command once, with its first reason."""
     return list({each.command: each for each in reversed(wanted)}.values())[::-1]
 
 

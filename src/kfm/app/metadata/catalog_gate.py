@@ -1,5 +1,5 @@
-"""Two gates of a promotion, asked where the policies have said yes: is what the catalog would say valid, and does the
-graph know without a gap or a circle what the version was made of? Any doubt is a no."""
+"""Two checks of a promotion that the policies permit: are the new catalog documents valid, and is the lineage of the
+version complete and free of cycles? Any doubt denies the promotion."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from kfm.model import refs
 from kfm.model.lineage_edges import made_by, used_by, version_named
 from kfm.model.records import Decision, LedgerEntry, RefEntry, RefMove
 
-MOST = 5  # of either kind that are told
-# What each rule asks for: of every version, and where the installation has a catalog.
+MOST = 5  # faults of each kind that are reported
+# What each rule requires: of every version, and if the installation has a catalog.
 GRAPH = {
     "graph.broken": "the graph of lineage says what the receipts say of all that it was made of",
     "graph.circle": "no version was made of itself, by whatever way",
@@ -31,16 +31,18 @@ CATALOG = {
     "catalog.unchecked": "what the catalog would say of it can be checked here",
 }
 
-Version = tuple[str, str]  # the dataset and the digest
+Version = tuple[str, str]  # dataset and digest
 
 
 class Fault(NamedTuple):
+    """A broken rule, and the reason."""
+
     rule: str
     reason: str
 
 
 def held_against(session: Session, decision: Decision, move: RefMove, now_ms: int) -> Decision:
-    """A yes as it was, or a no with what stands against it."""
+    """Return the decision unchanged, or denied with the faults that were found."""
     found = faults(session, move, now_ms)
     if not found:
         return decision
@@ -50,7 +52,7 @@ def held_against(session: Session, decision: Decision, move: RefMove, now_ms: in
 
 
 def faults(session: Session, move: RefMove, now_ms: int) -> list[Fault]:
-    """What stands against the move, of either kind the first few."""
+    """Return the first few faults of each kind that speak against the move."""
     dataset = refs.parse(move.ref).dataset
     found = list(islice(_graph(session, (dataset, move.after)), MOST))
     if session.resolved.config.catalog:
@@ -59,6 +61,7 @@ def faults(session: Session, move: RefMove, now_ms: int) -> list[Fault]:
 
 
 def rules_asked(session: Session) -> dict[str, str]:
+    """Return the rules that apply here, with what each requires."""
     return {**CATALOG, **GRAPH} if session.resolved.config.catalog else GRAPH
 
 
@@ -72,12 +75,13 @@ def _catalog(session: Session, move: RefMove, now_ms: int) -> Iterator[Fault]:
         yield Fault("catalog.unchecked", f"catalog: {problem.message}; {problem.hint}")
     except KfmError as problem:
         yield Fault("catalog.schema", f"catalog: what it would say cannot be made: {problem.code}")
-    except Exception as problem:  # what an author says of a version may be anything; its words are not told
+    except Exception as problem:  # an author's metadata may raise anything, and the message may quote it
         yield Fault("catalog.schema", f"catalog: what it would say cannot be made ({type(problem).__name__})")
 
 
 def _documents(session: Session, move: RefMove, now_ms: int) -> Iterator[Fault]:
-    """Each that the move would write, held against the schemas it names; and its links against what would be there."""
+    """Yield the faults of each document that the move would write: violations of its schemas, and links to missing
+    files."""
     from kfm.app.metadata.catalog_validation import check, inside
     from kfm.app.metadata.catalogs import foretold
 
@@ -94,7 +98,7 @@ def _documents(session: Session, move: RefMove, now_ms: int) -> Iterator[Fault]:
             gone.add(path)
             continue
         there.add(path)
-        if path.endswith(".html"):  # for people, and made of the same
+        if path.endswith(".html"):  # for readers, and made from the same content
             continue
         document = msgspec.json.decode(body)
         for problem in check(document)[1]:
@@ -122,7 +126,8 @@ def _joined(path: str, href: str) -> str:
 
 
 def _graph(session: Session, start: Version) -> Iterator[Fault]:
-    """All that a version was made of, back to what was read from outside: each thing once, the way to it remembered."""
+    """Follow everything that a version was made of, back to outside sources, and yield the faults. Each version is
+    visited once."""
     way: list[tuple[Version, Iterator[Version | Fault]]] = [(start, _made_of(session, start))]
     on_the_way, met = {start}, {start}
     while way:
@@ -141,7 +146,8 @@ def _graph(session: Session, start: Version) -> Iterator[Fault]:
 
 
 def _made_of(session: Session, version: Version) -> Iterator[Version | Fault]:
-    """The versions that went into one, by every run that made it; and what is not as the receipts say."""
+    """Yield the versions that every maker of this version read, and the faults where the graph contradicts the
+    receipts."""
     dataset, digest = version
     state = session.state
     if state.ledger.version(dataset, digest) is None:
@@ -158,7 +164,7 @@ def _made_of(session: Session, version: Version) -> Iterator[Version | Fault]:
             if entry is None or state.tables.get("lineage", key) != run_id.encode():
                 yield Fault("graph.broken", f"graph: an edge of run {run_id} is missing")
             read = version_named(address, checksum)
-            if read is not None and checksum and read != version:  # where nothing was yet, nothing was read
+            if read is not None and checksum and read != version:  # an input that did not exist was not read
                 yield read
 
 

@@ -1,6 +1,6 @@
 """Checks catalog documents against the schemas they name: STAC, DCAT-US, PROV-JSON, OpenLineage, CloudEvents.
 
-Offline, and honest: what no installed schema speaks of is said to be unchecked, never to be valid.
+It works offline. A part without an installed schema is reported as unchecked, never as valid.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from kfm.model.records import Record
 from kfm.parsing.characters import printable
 from kfm.projections import openlineage
 
-MOST = 20  # problems that are told of one document
+MOST = 20  # problems that are reported of one document
 _STAC = "https://schemas.stacspec.org/v{version}/{part}-spec/json-schema/{part}.json"
 _PARTS = {"Feature": "item", "Collection": "collection", "Catalog": "catalog"}
 _VERSIONS = ("1.0.0", "1.1.0")
 _CLOUDEVENTS = "https://github.com/cloudevents/spec/cloudevents/formats/cloudevents.json"
 _WHOLE, _LINES = (".json", ".jsonld", ".geojson"), (".ndjson", ".jsonl")
-_INSIDE = frozenset(  # links that must lead to a file beside
+_INSIDE = frozenset(  # relations whose links must lead to a file of the catalog
     ("root", "parent", "child", "item", "collection", "predecessor-version", "successor-version", "latest-version")
 )
-_ENDS = {  # what the statements of PROV-JSON connect
+_ENDS = {  # the ends of each kind of statement in PROV-JSON
     "used": {"prov:activity": "activity", "prov:entity": "entity"},
     "wasGeneratedBy": {"prov:activity": "activity", "prov:entity": "entity"},
     "wasInvalidatedBy": {"prov:activity": "activity", "prov:entity": "entity"},
@@ -38,19 +38,21 @@ _ENDS = {  # what the statements of PROV-JSON connect
 
 
 class Problem(Record, frozen=True):
+    """A mistake in a document, and its place."""
+
     place: str  # a JSON pointer
     reason: str
     schema: str = ""
 
 
 class Checked(Record, frozen=True):
-    """One document, and what is to be said of it."""
+    """One document, and the result of its check."""
 
     path: str
-    line: int  # of a file that holds one on each line; 0: the whole file
+    line: int  # the line in a file with one document per line; else 0
     kind: str  # stac | dcat | prov | openlineage | cloudevents | unknown
     problems: tuple[Problem, ...]
-    unchecked: tuple[str, ...]  # what nobody here has a schema of
+    unchecked: tuple[str, ...]  # parts without an installed schema
 
     @property
     def verdict(self) -> str:
@@ -58,7 +60,8 @@ class Checked(Record, frozen=True):
 
 
 def validate(path: str) -> Iterator[Checked]:
-    """A file, or every document in a folder and below, in the order of their names."""
+    """Check a file, or every document below a folder in name order; yield the results. BadInput if there is no such
+    path."""
     if os.path.isdir(path):
         for folder, folders, files in os.walk(path):
             folders.sort()
@@ -75,7 +78,7 @@ def validate(path: str) -> Iterator[Checked]:
 
 def _file(path: str) -> Iterator[Checked]:
     try:
-        # Not waiting for somebody to write: what is called like a document may be a pipe.
+        # Opened without blocking, because a name may belong to a pipe.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 yield Checked(path=path, line=0, kind="unknown", problems=(_NO_FILE,), unchecked=())
@@ -100,7 +103,7 @@ _NO_FILE = Problem(place="", reason="is no plain file")
 
 
 def check(document: Any) -> tuple[str, list[Problem], list[str]]:
-    """What kind of document it is, what is wrong with it, and what was not checked."""
+    """Return the kind of a document, its problems, and the parts that were not checked."""
     if isinstance(document, list) and document and all(isinstance(each, dict) for each in document):
         return _several(document)
     if not isinstance(document, dict):
@@ -123,7 +126,7 @@ def check(document: Any) -> tuple[str, list[Problem], list[str]]:
 
 
 def _several(documents: list[dict[str, Any]]) -> tuple[str, list[Problem], list[str]]:
-    """A file with a list of them, such as the events of a run."""
+    """Check a list of documents, such as the events of a run."""
     kinds: set[str] = set()
     problems: list[Problem] = []
     unchecked: dict[str, None] = {}
@@ -147,8 +150,8 @@ def _against(address: str, value: Any, place: str = "") -> list[Problem]:
 
 
 def _plainest(error: Any) -> Any:
-    """Of an error that only says "none of these", the one that a person would name: of the alternative that was meant,
-    which is the one whose `type` fits and that fails deepest."""
+    """Return the error that a person would name, if a schema only says "none of these": the deepest error of the
+    alternative whose `type` fits."""
     context = [branch for branch in (getattr(error.kind, "context", None) or []) if branch]
     if not context:
         return error
@@ -193,7 +196,7 @@ def _item_collection(features: list[Any]) -> tuple[list[Problem], list[str]]:
 
 
 def _links(path: str, document: dict[str, Any]) -> list[Problem]:
-    """Relative links that should lead to a document beside, and do not."""
+    """Return the relative links that should lead to a document of the catalog and do not."""
     return [
         Problem(place=f"/links/{number}/href", reason="leads to no file")
         for number, href in inside(document)
@@ -202,7 +205,7 @@ def _links(path: str, document: dict[str, Any]) -> list[Problem]:
 
 
 def inside(document: Any) -> Iterator[tuple[int, str]]:
-    """The links of a document that lead to others of its catalog, by their numbers."""
+    """Yield the links of a document that lead to others of its catalog, with their positions."""
     links = document.get("links") if isinstance(document, dict) and "stac_version" in document else None
     for number, link in enumerate(links if isinstance(links, list) else []):
         href = link.get("href") if isinstance(link, dict) and link.get("rel") in _INSIDE else None
@@ -235,8 +238,8 @@ def _facets(event: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _prov(document: dict[str, Any]) -> list[Problem]:
-    """There is no schema of PROV-JSON that we could ship. Each name has a prefix that is declared, and each statement
-    is about things that its bundle describes."""
+    """Check a PROV-JSON document, for which there is no schema to ship: each name has a declared prefix, and each
+    statement connects things that its bundle describes."""
     prefixes, bundles = document["prefix"], document["bundle"]
     if not isinstance(prefixes, dict) or not isinstance(bundles, dict):
         return [Problem(place="", reason="prefix and bundle are no objects")]

@@ -1,4 +1,5 @@
-"""`kfm catalog` and the sink of that name: where its files are, what they should be, and making them so."""
+"""The catalog files, for `kfm catalog` and the sink of that name: where they are, what they should be, and how to build
+them."""
 
 from __future__ import annotations
 
@@ -24,10 +25,11 @@ from kfm.model.records import Difference, RefEntry
 from kfm.projections import stac
 from kfm.sinks.catalog_files import CatalogFolder
 
-AT_ONCE = 20_000  # files that are synced together
+AT_ONCE = 20_000  # files in one sync
 
 
 def catalog_follower(session: Session) -> Follower:
+    """Return the follower that keeps the catalog folder current. BadInput if no catalog is configured."""
     letters = _letters(session)
     return Follower(
         CatalogFolder(_folder(session)), letters, sink_lock(session.resolved, CATALOG), AT_ONCE, letters.note
@@ -50,12 +52,12 @@ def _letters(session: Session, folder: str = "") -> CatalogLetters:
 
 
 def letters_of(session: Session) -> CatalogLetters:
-    """What would be told, wherever it is told to."""
+    """Return the builder of catalog messages, also if no catalog is configured."""
     return _letters(session, "" if session.resolved.config.catalog else session.resolved.at("."))
 
 
 def _places(session: Session, folder: str) -> Places:
-    """Where the files are that the catalog speaks of, seen from its folder."""
+    """Return the addresses of public files, relative to the catalog folder."""
     scheme, public = session.resolved.location(session.resolved.config.publish)
     if scheme == "file":
         return Places(public=os.path.relpath(public, folder).replace(os.sep, "/"), receipts="")
@@ -63,13 +65,13 @@ def _places(session: Session, folder: str) -> Places:
 
 
 def datasets(session: Session) -> list[str]:
-    """Of which anything was ever published, by name."""
+    """Return the names of the datasets that were ever published."""
     return sorted({refs.parse(entry.ref).dataset for entry in session.state.refs.histories(refs.PUBLISHED)})
 
 
 def build(session: Session, folder: str = "") -> dict[str, int]:
-    """The whole catalog, from the state alone: what is missing or other is written, what does not belong is removed.
-    Into the folder that is configured in turns with whoever tells it."""
+    """Build the whole catalog from the state: write files that are missing or differ, remove those that do not belong.
+    Return the counts. The configured folder is locked meanwhile."""
     if folder:
         return _build(session, folder)
     with taking_turns(catalog_follower(session), session.clock):
@@ -90,7 +92,7 @@ def _build(session: Session, folder: str = "") -> dict[str, int]:
 
 
 def _expected(session: Session, letters: CatalogLetters) -> Iterator[tuple[str, Any]]:
-    """Every file, then the folders with what may be in them."""
+    """Yield every file of the catalog, then each folder with the names that belong in it."""
     told: list[tuple[str, Catalogued]] = []
     sweeps: list[tuple[str, frozenset[str]]] = []
     for name in datasets(session):
@@ -105,13 +107,13 @@ def _expected(session: Session, letters: CatalogLetters) -> Iterator[tuple[str, 
 
 
 def foretold(session: Session, dataset: str, moves: Sequence[RefEntry]) -> tuple[Changes, bool]:
-    """What the catalog would be told if the published ref of a dataset had moved so, None of a file that goes; and
-    whether that is all there would be of it, because nothing was told before."""
+    """Return the changes of the catalog if the published ref had these moves, None for a removed file; and whether they
+    are the complete catalog of the dataset, because it has none yet."""
     return _letters(session).foretold(dataset, moves)
 
 
 def differences(session: Session, folder: str = "") -> list[Difference]:
-    """Where the catalog is not what the state says. There need be none before something was published."""
+    """Return the files of the catalog that differ from the state. There are none before anything was published."""
     if not datasets(session):
         return []
     sink, expected = CatalogFolder(_folder(session, folder)), {}
@@ -127,7 +129,7 @@ def differences(session: Session, folder: str = "") -> list[Difference]:
 
 
 def items(session: Session, dataset: str) -> Iterator[bytes]:
-    """The items of what is current of a dataset, a line each: what others call NDJSON."""
+    """Yield the STAC items of a dataset's current version as NDJSON lines. BadInput if it is not published."""
     now = letters_of(session).of(dataset)
     if not now.standing:
         raise BadInput(f"nothing of {dataset} is published", hint=f"`kfm publish {dataset}` publishes it")
@@ -135,7 +137,7 @@ def items(session: Session, dataset: str) -> Iterator[bytes]:
 
 
 def show(session: Session, dataset: str = "") -> Any:
-    """What the catalog says, from the state: of all datasets, or of one with its versions."""
+    """Return the catalog content from the state: of all datasets, or of one with its versions."""
     letters = letters_of(session)
     if dataset:
         now = letters.of(dataset)

@@ -1,4 +1,4 @@
-"""The graph that is told of runs: where it is, who we are there, and what it is told."""
+"""The Neo4j sink: reports runs as graph statements."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from kfm.sinks.neo4j import GraphSink
 
 
 def graph_follower(resolved: Resolved, state: State, objects: Objects, lock: Callable[[], Lock]) -> Follower:
+    """Return the follower that keeps the graph current."""
     read = partial(public_run, state, objects)
     return Follower(graph_sink(resolved), each_run(read, statements), lock)
 
 
 def graph_sink(resolved: Resolved) -> GraphSink:
+    """Return the sink for the configured server. Credentials are read when it connects."""
     said = resolved.config.neo4j
 
     def credentials() -> tuple[str, str]:
@@ -41,4 +43,5 @@ def graph_sink(resolved: Resolved) -> GraphSink:
 
 
 def statements(run: PublicRun) -> list[tuple[str, dict[str, list[dict[str, Any]]]]]:
+    """Return the Cypher statements that report a run, with their parameters."""
     return [(statement.text, statement.parameters) for statement in cypher.batch([run])]

@@ -1,4 +1,4 @@
-"""Who follows the ledger here, by the configuration, and telling them."""
+"""The configured sinks that follow the ledger, and reporting to them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def followers(session: Session) -> Iterator[Follower]:
-    """In the order in which they are told. Each sink is opened when it is its turn, and only where it is configured."""
+    """Yield the followers in the order of reporting. Each sink is opened when reached, and only if it is configured."""
     if session.resolved.config.catalog:
         from kfm.app.metadata.catalogs import catalog_follower
 
@@ -38,7 +38,7 @@ def followers(session: Session) -> Iterator[Follower]:
 
 
 def tell_sinks(session: Session, *, again: bool = False, only: str = "") -> list[KfmError]:
-    """Tell each what it has not heard; what keeps those that do not go on."""
+    """Report to each sink what it has not received yet. Return the problems of those that failed."""
     problems: list[KfmError] = []
     for follower in followers(session):
         if only in ("", follower.sink.name):
@@ -51,14 +51,14 @@ def tell_sinks(session: Session, *, again: bool = False, only: str = "") -> list
 
 
 def how_far(session: Session) -> list[Progress]:
-    """Every sink that is configured, and how far it is."""
+    """Return the progress of every configured sink."""
     from kfm.delivery.followers import progress
 
     return [progress(session.state, follower.sink.name) for follower in followers(session)]
 
 
 def retry(session: Session, name: str) -> list[KfmError]:
-    """Tell a sink now, whatever it said before, also of what it refused."""
+    """Report to a sink now, also what it refused before. Return its problems. BadInput if there is no such sink."""
     known = [follower.sink.name for follower in followers(session)]
     if name not in known:
         told = ", ".join(known) or "none"

@@ -1,4 +1,4 @@
-"""Who is told of runs in the words of OpenLineage."""
+"""The OpenLineage sinks: report runs to a file or a server."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from kfm.sinks.openlineage_events import FileSink, HttpSink
 def openlineage_followers(
     resolved: Resolved, state: State, objects: Objects, lock: Callable[[str], Callable[[], Lock]]
 ) -> Iterator[Follower]:
+    """Yield a follower for each configured OpenLineage sink."""
     letters = each_run(partial(public_run, state, objects), openlineage.events)
     for sink in _sinks(resolved):
         yield Follower(sink, letters, lock(sink.name))

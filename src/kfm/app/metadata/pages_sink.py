@@ -1,6 +1,6 @@
-"""The pages of the public folder, and the sink of that name: who tells them, what they should be, and making them so.
+"""The pages of the public folder, and the sink that writes them.
 
-What a page should be is what was told of it last: so it is the same as long as nothing moves, frozen or not.
+The expected page is the one that was last written, so it stays the same while nothing moves, frozen or not.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ from kfm.sinks.catalog_files import CatalogFolder
 
 
 class PublicPages(CatalogFolder):
+    """The public folder as a sink for pages."""
+
     name = PAGES
 
 
 def pages_follower(session: Session) -> Follower:
+    """Return the follower that keeps the pages current."""
     letters = _letters(session)
     return Follower(_sink(session), letters, sink_lock(session.resolved, PAGES), note=letters.note)
 
@@ -37,13 +40,13 @@ def _letters(session: Session) -> PageLetters:
 
 
 def expected_page(session: Session, dataset: str) -> dict[str, str]:
-    """The page of a dataset with its digest, where it has one."""
+    """Return the path and digest of a dataset's page; empty if it has none."""
     told = _letters(session).told().get(dataset) if session.resolved.config.pages else None
     return {path_of(dataset): told.page} if told is not None and told.page else {}
 
 
 def expected_pages(session: Session) -> Iterator[tuple[str, str, dict[str, str]]]:
-    """Every page with its digest, and the versions that it was made from, by dataset."""
+    """Yield every page with its digest, and the versions it was made from, by dataset."""
     told = _letters(session).told() if session.resolved.config.pages else {}
     made_from = {dataset: str(each.dcat["version"]) for dataset, each in sorted(told.items()) if each.page}
     for dataset, version in made_from.items():
@@ -53,7 +56,7 @@ def expected_pages(session: Session) -> Iterator[tuple[str, str, dict[str, str]]
 
 
 def front_differs(session: Session) -> Iterator[Difference]:
-    """Where the page of all is not what it was told to be."""
+    """Yield the differences of the index page."""
     told = _letters(session).told() if session.resolved.config.pages else {}
     if told:
         expected = {PAGE: digest(front(told))}
@@ -62,7 +65,7 @@ def front_differs(session: Session) -> Iterator[Difference]:
 
 
 def build(session: Session) -> int:
-    """All of them anew, from the state; how many were written or removed."""
+    """Write all pages again from the state. Return how many were written or removed."""
     follower, letters = pages_follower(session), _letters(session)
     sink = _sink(session)
     with taking_turns(follower, session.clock):

@@ -1,4 +1,4 @@
-"""The schemas of others and our own, by their addresses, all of them installed: nothing is ever fetched."""
+"""The installed schemas, ours and those of standards, by address. Nothing is fetched."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from kfm.projections import openlineage, stac_governance
 from kfm.projections.vocabulary import GOVERNANCE
 
 _FOLDER = os.path.join(os.path.dirname(__file__), "standards")
-# It refers to files that no release of it has at these addresses.
+# It refers to files that none of its releases has at these addresses.
 _INCOMPLETE = frozenset({"https://stac-extensions.github.io/storage/v2.0.0/schema.json"})
 LACKING = "pip install 'kansas-frontier-matrix[catalog]'"
-DCAT_US = "dcat-us-3"  # a name of ours: as published, its parts refer to definitions that each of them lacks
+DCAT_US = "dcat-us-3"  # our name for it: the published parts refer to definitions that they lack
 
 
 @cache
@@ -41,12 +41,13 @@ def _ours() -> dict[str, dict[str, Any]]:
 
 
 def known(address: str) -> bool:
-    """Whether there is a schema of this address that can be used."""
+    """Return whether a usable schema with this address is installed."""
     bare = address.partition("#")[0]
     return (bare in _index() or bare in _ours()) and bare not in _INCOMPLETE
 
 
 def schema(address: str) -> Any:
+    """Return the schema with this address."""
     bare = address.partition("#")[0]
     if bare == DCAT_US:
         return _dcat_us()
@@ -60,7 +61,7 @@ def _retrieve(address: str) -> Any:
 
 
 def is_installed() -> bool:
-    """The library that checks; asked without loading it."""
+    """Return whether the library for checks is installed, without loading it."""
     if "jsonschema_rs" in sys.modules:
         return sys.modules["jsonschema_rs"] is not None
     return find_spec("jsonschema_rs") is not None
@@ -68,7 +69,8 @@ def is_installed() -> bool:
 
 @cache
 def validator(address: str) -> Any:
-    """Compiled once. Values are never in what it says; Unavailable where the library is not installed."""
+    """Return the compiled validator of a schema. Its messages never quote values. Unavailable if the library is not
+    installed."""
     try:
         import jsonschema_rs
     except ImportError:
@@ -83,10 +85,11 @@ def validator(address: str) -> Any:
 
 @cache
 def _dcat_us() -> dict[str, Any]:
-    """DCAT-US as one schema. Its parts name terms by `$id`, which would move the base of every reference below."""
+    """Return DCAT-US as one schema. Its parts use `$id` for terms, which would change the base of every reference
+    below."""
     names = list(_read("dcat-us-3/jsonschema/dcat_us_3.0.0_schema.json")["definitions"])
     found = {name: _without_ids(_read(f"dcat-us-3/jsonschema/definitions/{name}.json")) for name in names}
-    for name in ("bbox", "centroid", "geometry"):  # its own shapes ask for WKT there, which is no IRI
+    for name in ("bbox", "centroid", "geometry"):  # DCAT-US itself requires WKT here, which is no IRI
         found["Location"]["properties"][name] = {"type": ["null", "object", "string"]}
     missing: dict[str, Any] = {name: {"type": "object"} for name in _referred(found) if name not in found}
     return {
@@ -97,7 +100,7 @@ def _dcat_us() -> dict[str, Any]:
 
 
 def _referred(part: Any) -> set[str]:
-    """Names of definitions that are referred to; as published, some are nowhere."""
+    """Return the names of the definitions that this part refers to; some of them are not published."""
     if isinstance(part, dict):
         own = part.get("$ref")
         return {own.rpartition("/")[2]} if isinstance(own, str) else set().union(*map(_referred, part.values()))
@@ -105,7 +108,7 @@ def _referred(part: Any) -> set[str]:
 
 
 def _without_ids(part: Any) -> Any:
-    """And with references where IRIs are asked for: in JSON-LD a relative one is whole once it is read."""
+    """Return this part without ids, and with `iri-reference` for `iri`, because JSON-LD resolves relative ones."""
     if isinstance(part, dict):
         kept = {name: _without_ids(each) for name, each in part.items() if name not in ("$id", "$schema")}
         return {**kept, "format": "iri-reference"} if kept.get("format") == "iri" else kept

@@ -1,8 +1,7 @@
-"""Builds the preview of a branch: its datasets run in this house, from what is processed here, and put beside it.
+"""Builds the preview of a branch: runs its datasets in this installation, starting from the processed versions.
 
-A branch brings its declarations, its code and its files. State, keys, custodians, policies and what may be reached are
-those of the installation: a branch cannot loosen for itself what it is to be judged by. Labels it adds count; those it
-takes away stay.
+A branch brings its declarations, code and files. State, keys, custodians, policies and network rules are those of the
+installation, so a branch cannot loosen the rules that judge it. Labels that it adds count; labels that it removes stay.
 """
 
 from __future__ import annotations
@@ -49,15 +48,15 @@ FOLDER = ".kfm/previews"
 
 
 class Proposal(msgspec.Struct, frozen=True):
-    """A branch, laid out, as it would be here."""
+    """A branch, checked out into a folder, and the installation as it would be with it."""
 
     branch: str
     commit: str
-    resolved: Resolved  # the installation as it would be
-    theirs: Resolved  # what the branch itself says
-    datasets: tuple[str, ...]  # those it changes, or that were named
+    resolved: Resolved  # the installation with the branch's datasets
+    theirs: Resolved  # the configuration of the branch itself
+    datasets: tuple[str, ...]  # the datasets that it changes, or those that were named
     removed: tuple[str, ...]
-    bases: dict[str, str] = {}  # what was processed when the run of each began
+    bases: dict[str, str] = {}  # by dataset: the processed version when its run began
 
     @property
     def slug(self) -> str:
@@ -66,7 +65,7 @@ class Proposal(msgspec.Struct, frozen=True):
 
 @contextmanager
 def proposed(resolved: Resolved, branch: str, named: list[str], *, every: bool = False) -> Iterator[Proposal]:
-    """Lay the branch out, in a folder that goes again."""
+    """Check out a branch into a temporary folder, and yield the proposal. The folder is removed afterwards."""
     repository = Repository(resolved.root)
     commit = repository.commit_of(branch)
     folder = os.path.join(resolved.at(FOLDER), f"{slug(branch)}.{os.getpid()}")
@@ -76,7 +75,7 @@ def proposed(resolved: Resolved, branch: str, named: list[str], *, every: bool =
     path = list(sys.path)
     try:
         tree = repository.lay_out(commit, folder)
-        sys.path.insert(0, tree)  # modules that an updater names by dots
+        sys.path.insert(0, tree)  # for modules that an updater names by their dotted name
         theirs = _declared(tree, os.path.basename(resolved.path), branch)
         _check_open(resolved, theirs)
         _lend(resolved, repository, theirs, tree)
@@ -98,7 +97,7 @@ def proposed(resolved: Resolved, branch: str, named: list[str], *, every: bool =
 
 
 def _clear(folder: str) -> None:
-    """What was left by processes that were killed."""
+    """Remove the folders that killed processes left."""
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         pid = name.rpartition(".")[2]
         if not (pid.isdecimal() and os.path.exists(f"/proc/{pid}")):
@@ -113,7 +112,7 @@ def _declared(tree: str, name: str, branch: str) -> Resolved:
 
 
 def _as_proposed(resolved: Resolved, theirs: Resolved, tree: str) -> Resolved:
-    """The installation, with the datasets of the branch."""
+    """Return the configuration of the installation with the datasets of the branch."""
     said = resolved.config
     labels = theirs.at(theirs.config.labels) if theirs.config.labels else ""
     found = Resolved(
@@ -131,8 +130,8 @@ def _as_proposed(resolved: Resolved, theirs: Resolved, tree: str) -> Resolved:
 
 
 def _lend(resolved: Resolved, repository: Repository, theirs: Resolved, tree: str) -> None:
-    """Sources that lie in the installation and not in the repository are those of the branch too. Linked: what is
-    protected has no second copy."""
+    """Link source files that lie in the installation but not in the repository into the branch's folder. They are not
+    copied, so that protected data has no second copy."""
     for dataset in theirs.config.datasets.values():
         for source in dataset.sources.values():
             name = os.path.normpath(source.uri)
@@ -146,7 +145,8 @@ def _lend(resolved: Resolved, repository: Repository, theirs: Resolved, tree: st
 
 
 def _check_open(resolved: Resolved, theirs: Resolved) -> None:
-    """A branch opens nothing that is closed here, and is lent no secret that it would send elsewhere."""
+    """Raise Sovereignty if a branch opens a dataset that is closed here, and Refused if it would send a secret to
+    another address."""
     for name, dataset in theirs.config.datasets.items():
         ours = resolved.config.datasets.get(name)
         was = ours.sensitivity if ours is not None else None
@@ -171,7 +171,7 @@ def _level(dataset: DatasetConfig) -> int:
 
 
 def _is_touched(ours: DatasetConfig | None, theirs: DatasetConfig, changed: list[str]) -> bool:
-    """Would it be made otherwise by what the branch changed?"""
+    """Return whether the changed files of the branch affect this dataset."""
     if ours is None or ours.digest() != theirs.digest():
         return True
     if theirs.updater is not None and any(name.endswith(".py") for name in changed):
@@ -184,7 +184,7 @@ def _is_touched(ours: DatasetConfig | None, theirs: DatasetConfig, changed: list
 
 
 def building(proposal: Proposal, *, reason: str, actor: str) -> list[Request]:
-    """A run for each dataset."""
+    """Return a request to run each dataset of the proposal."""
 
     def request(name: str) -> Request:
         def do(session: Session, _tell: Tell) -> list[Receipt]:
@@ -196,7 +196,8 @@ def building(proposal: Proposal, *, reason: str, actor: str) -> list[Request]:
 
 
 def _trigger(session: Session, proposal: Proposal, name: str, reason: str, actor: str) -> Trigger:
-    """Builds of other commits are other work; one that was killed is taken up, and one that is out of date ends."""
+    """Return the trigger of a preview run. A killed build of the same commit is resumed; an outdated one is
+    abandoned."""
     base = proposal.bases[name] = session.state.refs.at(refs.processed(name))
     built_from = [dataset_config(session, name).digest(), dataset_updater(session, name).code_hash, base]
     params = {"preview": proposal.slug, "build": digest(canonical(built_from))[7:39]}
@@ -213,7 +214,8 @@ def _trigger(session: Session, proposal: Proposal, name: str, reason: str, actor
 def write_down(
     session: Session, proposal: Proposal, receipts: list[Receipt], *, actor: str
 ) -> tuple[Preview, str, Receipt]:
-    """The record of what was built, and its digest: that is what people approve."""
+    """Store the record of a preview, whose digest people approve. Return the record, the digest and the receipt. Moved
+    if a processed version changed meanwhile."""
     found = Preview(
         branch=proposal.branch,
         commit=proposal.commit,
@@ -255,11 +257,11 @@ def _previewed(session: Session, proposal: Proposal, receipt: Receipt) -> Previe
     )
 
 
-# -- what there is
+# -- stored previews
 
 
 def find(session: Session, branch: str) -> tuple[Preview, str]:
-    """The preview of a branch as it is now, and its digest."""
+    """Return the current preview of a branch, and its digest. Refused if there is none."""
     at = session.state.refs.at(record_ref(slug(branch)))
     if not at:
         raise Refused(f"there is no preview of {printable(branch, 80)}", hint="build it: `kfm preview build BRANCH`")
@@ -267,6 +269,7 @@ def find(session: Session, branch: str) -> tuple[Preview, str]:
 
 
 def read(session: Session, at: str) -> Preview:
+    """Return the record of a preview. Corrupt if the object is none."""
     try:
         return msgspec.json.decode(session.objects.read(at), type=Preview)
     except msgspec.MsgspecError:
@@ -274,7 +277,7 @@ def read(session: Session, at: str) -> Preview:
 
 
 def previews(session: Session) -> Iterator[tuple[str, Preview, str, str]]:
-    """Every one there is: its name in refs, its record, its digest, and when it was built."""
+    """Yield every stored preview: its name in refs, its record, its digest, and when it was built."""
     for ref, at in list(session.state.refs.all(refs.PREVIEW)):
         if at and ref.endswith("/record") and ref.count("/") == 2:
             last = next(iter(session.state.refs.history(ref, reverse=True, limit=1)))
@@ -282,11 +285,12 @@ def previews(session: Session) -> Iterator[tuple[str, Preview, str, str]]:
 
 
 def below(session: Session, name: str) -> list[str]:
+    """Return the refs of a preview that exist, without their common prefix."""
     zone = refs.preview(name, "")
     return [ref.removeprefix(zone) for ref, at in list(session.state.refs.all(zone)) if at]
 
 
 def sweep(session: Session, name: str, refs: list[str], *, reason: str, actor: str = "") -> Receipt:
-    """In one transaction, the record last in name only: all go together, or none."""
+    """Remove these refs of a preview in one transaction, and return the receipt."""
     params = {"branch": name, "refs": " ".join(sorted(refs))}
     return run_operation(session, "sweep", "preview", params, reason=reason, actor=actor)

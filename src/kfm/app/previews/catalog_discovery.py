@@ -1,4 +1,4 @@
-"""`kfm catalog discover`: compare a catalog of another publisher with what kfm.yml reads. It changes nothing."""
+"""`kfm catalog discover`: compares the catalog of another publisher with the sources of kfm.yml. It changes nothing."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ from kfm.sources.urls import parse
 
 
 class Reading(NamedTuple):
-    """A source of kfm.yml, and which bytes it had last."""
+    """A source of kfm.yml, and the digest of its last known bytes."""
 
     dataset: str
     source: str
-    digest: str  # those it must have, or those it had when it was read last; empty: nobody read it yet
+    digest: str  # the digest it must have, or had when last read; empty if never read
 
 
 class _Outside:
-    """Pages through the readers of sources, with the bounds and hosts of the installation. What is fetched stays in
-    memory."""
+    """Reads pages of a catalog under the network rules of the installation. The bytes stay in memory."""
 
     def __init__(self, session: Session) -> None:
         network = session.config.network
@@ -50,7 +49,8 @@ class _Outside:
         return PageBody(ref.content_hash, ref.media_type, self._session.objects.read(ref.content_hash))
 
     def folder(self, uri: str) -> list[str] | None:
-        """No link is followed, here or on the way: what it leads to is not what is offered."""
+        """Return the entries of a local folder; None if it is none. Links are left out, and Refused is raised if the
+        path leads through one."""
         if is_remote(uri):
             return None
         root = os.path.realpath(self._session.resolved.root)
@@ -72,7 +72,7 @@ class _Outside:
 
 
 def discover(session: Session, source: str, kind: CatalogKind | None, most_pages: int) -> Discovery:
-    """What is there, and of each file whether it is read already."""
+    """Return the files of a catalog, and for each whether kfm.yml already reads it."""
     found = read_catalog(_Outside(session), _start(source), kind, most_pages)
     reading = _reading(session)
     taken = set(session.config.datasets)
@@ -87,7 +87,8 @@ def discover(session: Session, source: str, kind: CatalogKind | None, most_pages
 
 
 def _start(source: str) -> str:
-    """The address as it is read and compared: a URL in one spelling, or a path below the folder of kfm.yml."""
+    """Return the address in its canonical form: a normalised URL, or a path below the folder of kfm.yml. BadInput for
+    others."""
     if not source or not is_printable(source) or len(source) > 4000:
         raise BadInput("SOURCE must be one line: a URL, or a path below the folder of kfm.yml")
     if key_in_clear(source):
@@ -103,7 +104,7 @@ def _start(source: str) -> str:
 
 
 def _reading(session: Session) -> dict[str, Reading]:
-    """Every source there is, by its address."""
+    """Return every source of kfm.yml, by address."""
     found: dict[str, Reading] = {}
     for name, dataset in sorted(session.config.datasets.items()):
         for source_name, source in dataset.sources.items():
@@ -133,7 +134,8 @@ def _held(finding: Finding, reading: dict[str, Reading]) -> Finding:
 
 
 def _known(offer: Offer, reading: Reading | None) -> Offer:
-    """Changed only where the catalog names other bytes than were read: what it does not say is not guessed."""
+    """Return the offered file as known, or as changed if the catalog names a digest other than the one that was
+    read."""
     if reading is None:
         return offer
     other = bool(offer.digest and reading.digest and offer.digest != reading.digest)

@@ -1,8 +1,7 @@
-"""`kfm catalog discover --draft-pr`: what was found, as a branch and a draft pull request.
+"""`kfm catalog discover --draft-pr`: proposes discovered sources as a branch and a draft pull request.
 
-The branch is made beside what is checked out: no file, no index and no other branch is touched. It is named after what
-is in it, so that the same findings are proposed once, whoever looks and however often. Each step can be done again: a
-killed command is finished by the next.
+The branch is made without touching the working tree, the index or other branches. Its name is derived from its content,
+so the same findings are proposed once. Each step can be repeated: the next command finishes what a killed one left.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _NOBODY = {"name": "kfm", "email": "kfm@localhost"}
 
 
 class Draft(Record, frozen=True):
-    """What is proposed. `state`: `nothing` to propose, a `diff` (dry run), `open`, or `closed` by somebody before."""
+    """A proposal. `state`: `nothing` to propose, a `diff` (dry run), `open`, or `closed` by a person before."""
 
     state: Literal["nothing", "diff", "open", "closed"]
     branch: str
@@ -40,13 +39,13 @@ class Draft(Record, frozen=True):
     commit: str
     files: list[str]
     diff: str
-    by_hand: list[str]  # datasets with code of their own, to which no machine adds a source
+    by_hand: list[str]  # datasets with their own code, to which a person must add sources
     pull: int | None
     url: str
 
 
 class Proposal:
-    """The files of a draft, over the base they were made for."""
+    """The changed files of a draft, and the base commit they apply to."""
 
     def __init__(self, resolved: Resolved, found: Discovery, base: str) -> None:
         self.repository = Repository(resolved.root)
@@ -75,12 +74,12 @@ class Proposal:
 
     @property
     def branch(self) -> str:
-        """After what is in it."""
+        """The name of the branch, derived from its content."""
         content = digest(canonical({path: digest(body) for path, body in self.files.items()}))
         return f"discover/{slug(self.found.source.partition('://')[2] or self.found.source, 40)}-{content[7:19]}"
 
     def diff(self) -> str:
-        """As `git diff` would show it, and the same wherever it is made."""
+        """Return the change in the format of `git diff`. It depends only on the files."""
         out: list[str] = []
         for path, body in self.files.items():
             old = self.old[path]
@@ -99,7 +98,8 @@ class Proposal:
         return f"Discovered: {', '.join(names[:3])}{more}"
 
     def text(self) -> str:
-        """For whoever reviews it. Foreign words stand in code spans: they name nobody and lead nowhere."""
+        """Return the text of the pull request. Text from the catalog stands in code spans, so that it mentions and
+        links nothing."""
         lines = [
             f"`kfm catalog discover` found this at {_span(self.found.source)} ({self.found.kind}).",
             "",
@@ -129,7 +129,8 @@ class Proposal:
         return "\n".join(lines)
 
     def commit(self) -> str:
-        """The commit of these files over the base. The same files over the same base are the same commit."""
+        """Create the commit of these files on the base and return its id. Equal files on an equal base give the same
+        commit."""
         repository = self.repository
         when = repository.write("show", "-s", "--format=%ct", self.parent) + " +0000"
         name, email = (repository.setting(f"user.{part}") or _NOBODY[part] for part in ("name", "email"))
@@ -155,14 +156,14 @@ def _data(body: bytes) -> bytes:
 
 
 def foretold(resolved: Resolved, found: Discovery, base: str) -> Draft:
-    """What would be proposed."""
+    """Return the draft that `propose` would open."""
     proposal = Proposal(resolved, found, base)
     return _draft(proposal, "diff" if proposal.files else "nothing")
 
 
 def propose(resolved: Resolved, found: Discovery, base: str, remote: str) -> Draft:
-    """Make the branch, send it, say that no gate was asked yet, and open the draft: in this order, so that there is no
-    moment at which it could be merged unasked."""
+    """Make the branch, push it, set its status to pending, and open the draft. This order leaves no moment in which it
+    could be merged before the gates were asked."""
     proposal = Proposal(resolved, found, base)
     if not proposal.files:
         return _draft(proposal, "nothing")
@@ -181,7 +182,7 @@ def propose(resolved: Resolved, found: Discovery, base: str, remote: str) -> Dra
 
 
 def _hold(requests: PullRequests, commit: str) -> None:
-    """What was said of the commit before stays: a look at the same catalog turns no green into a pending."""
+    """Set the status of a commit to pending, unless it has one: repeated discovery does not reset a passed check."""
     if not requests.statuses(commit, CHECK):
         requests.status(commit, CHECK, "pending", WAITING)
 

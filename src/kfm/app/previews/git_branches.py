@@ -1,7 +1,6 @@
-"""The git repository that an installation is declared in: branches, what they changed, and whether they were merged.
+"""The git repository of an installation: its branches, what they changed, and whether they were merged.
 
-Nothing here writes to its index or its working tree: a branch is laid out in a folder of its own, and one that is made
-is put together beside what is checked out.
+Nothing here writes to the index or the working tree. A branch is checked out into a folder of its own.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ import subprocess
 from kfm.errors import BadInput, Refused, Unavailable
 from kfm.parsing.characters import printable
 
-# A hook that calls us speaks of its own index; we speak of the repository around the installation.
+# A git hook sets these for its own index; KFM means the repository around the installation.
 _NOT_OURS = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY"})
 
 
 class Repository:
-    """The repository around a folder."""
+    """The git repository around a folder. BadInput if there is none."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -30,7 +29,7 @@ class Repository:
         self.below = os.path.relpath(os.path.realpath(folder), os.path.realpath(self.top))
 
     def commit_of(self, branch: str) -> str:
-        """Of a branch that is here, or else of the one that was last fetched."""
+        """Return the commit of a local branch, else of the last fetched one. BadInput if there is neither."""
         if branch.startswith("-") or not _ok(self._call("check-ref-format", "--branch", branch)):
             raise BadInput(f"{printable(branch, 80)} is no name of a branch", hint="see `git branch --all`")
         for ref in (f"refs/heads/{branch}", f"refs/remotes/origin/{branch}"):
@@ -49,27 +48,27 @@ class Repository:
         return self._git("rev-parse", "--verify", "HEAD^{commit}")
 
     def is_merged(self, commit: str) -> bool:
-        """Is this commit part of what is checked out here?"""
+        """Return whether this commit is part of the checked-out branch."""
         return _ok(self._call("merge-base", "--is-ancestor", commit, "HEAD"))
 
     def is_tracked(self, path: str) -> bool:
         return _ok(self._call("ls-files", "--error-unmatch", "--", path))
 
     def changed(self, commit: str) -> list[str]:
-        """Files of the installation that the branch changed since it left what is checked out here."""
+        """Return the files of the installation that the branch changed since it left the checked-out branch."""
         listed = self._git("diff", "--name-only", "-z", "--no-renames", f"HEAD...{commit}", strip=False)
         below = "" if self.below == "." else self.below + "/"
         return [name.removeprefix(below) for name in listed.split("\0") if name and name.startswith(below)]
 
     def current(self) -> str:
-        """The branch that is checked out."""
+        """Return the name of the checked-out branch. BadInput if none is."""
         found = self._call("symbolic-ref", "--quiet", "--short", "HEAD")
         if not _ok(found):
             raise BadInput("no branch is checked out", hint="name the one to go to with --base")
         return found.stdout.strip()
 
     def file_in(self, commit: str, path: str) -> bytes | None:
-        """A file of the installation as a commit has it; None: it has none."""
+        """Return the bytes of an installation's file in a commit; None if it has none."""
         where = os.path.normpath(os.path.join(self.below, path))
         listed = self._git("ls-tree", "-z", "--full-tree", commit, "--", where, strip=False)
         if not listed.startswith("100"):
@@ -81,18 +80,19 @@ class Repository:
         return self._call("config", "--get", name).stdout.strip()
 
     def write(self, *words: str, more: dict[str, str] | None = None, given: bytes = b"") -> str:
-        """A command that makes objects: no ref moves, and nobody sees them yet."""
+        """Run a git command that writes objects or refs, and return its output."""
         return self._git(*words, more=more, top=True, given=given)
 
     def sent(self, remote: str, branch: str) -> str:
-        """The commit that the other repository has as this branch; empty: it has no such branch."""
+        """Return the commit of this branch in the remote repository; empty if it has none. Unavailable if the remote
+        does not answer."""
         if remote not in self._git("remote").split():
             raise BadInput(f"there is no remote {printable(remote, 80)}", hint="see `git remote`, and --remote")
         listed = self._remote("ls-remote", "--heads", "--", remote, f"refs/heads/{branch}")
         return listed.partition("\t")[0]
 
     def send(self, remote: str, branch: str, commit: str) -> None:
-        """Make it a branch there, and here. One of that name that is there already is not moved."""
+        """Push a commit as a new branch, and create it locally. An existing remote branch is not moved."""
         self._remote("push", "--quiet", "--no-verify", "--", remote, f"{commit}:refs/heads/{branch}")
         self._git("update-ref", f"refs/heads/{branch}", commit)
 
@@ -105,7 +105,7 @@ class Repository:
         return done.stdout
 
     def lay_out(self, commit: str, folder: str) -> str:
-        """The files of a commit, in an empty folder; returns where the installation is in it."""
+        """Check out a commit into an empty folder, and return the installation's path in it."""
         index = {"GIT_INDEX_FILE": os.path.join(folder, ".kfm-index")}
         self._git("read-tree", commit, more=index, top=True)
         self._git("checkout-index", "--all", "--force", f"--prefix={folder}/", more=index, top=True)
@@ -135,7 +135,7 @@ class Repository:
             done = subprocess.run(command, env=env, input=given, capture_output=True, check=False)
         except OSError:
             raise Refused("git is not installed here", hint="previews are of branches: install git") from None
-        # Decoded here: the other way, ends of lines would be changed too.
+        # Decoded here, because text mode would change line ends.
         out, err = (each.decode("utf-8", "surrogateescape") for each in (done.stdout, done.stderr))
         return subprocess.CompletedProcess(command, done.returncode, out, err)
 

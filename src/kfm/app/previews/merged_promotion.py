@@ -1,8 +1,8 @@
-"""Promotes what a branch was previewed as, once it was merged: exactly those digests, or nothing.
+"""Promotes the previewed versions of a merged branch: exactly the approved digests, or nothing.
 
-Every way in which the world may have gone on since people approved it is looked for first, and each is told with the
-digest that was approved and the one that is there. Then each dataset is published by the same operation as ever, with
-the version and what it follows named in the order; and what the preview made becomes what is processed.
+First every change since the approval is searched for, and reported with the approved digest and the present one. Then
+each dataset is published with the normal operation, bound to the version and its predecessor, and the previewed version
+becomes the processed one.
 """
 
 from __future__ import annotations
@@ -34,24 +34,25 @@ if TYPE_CHECKING:
 
 
 class Difference(Record, frozen=True):
-    """Why what was approved is not what would be promoted now."""
+    """A reason why the approved preview is not what would be promoted now."""
 
     rule: str
-    dataset: str  # empty: of all
+    dataset: str  # empty if it concerns all
     approved: str
     found: str
     message: str
 
     @property
     def denies(self) -> bool:
-        """Somebody must agree, rather than something be done anew."""
+        """Whether a person must agree first, rather than build the preview again."""
         return self.rule.startswith(("approval.", "merge."))
 
 
 def differences(
     session: Session, preview: Preview, at: str, approved: str, *, merged: bool | None = None
 ) -> list[Difference]:
-    """Everything that is other than it was when this preview was built and approved. `merged`: GitHub says so."""
+    """Return everything that changed since this preview was built and approved. `merged` is what GitHub says, if it was
+    asked."""
     if not is_digest(approved):
         raise BadInput("what was approved is not a digest", hint="it is in the report: sha256:<64 hex digits>")
     found = []
@@ -76,7 +77,7 @@ def differences(
                 message="the commit that was previewed is not part of what is checked out here",
             )
         )
-        return found  # the rest would only say so again
+        return found  # further differences would only follow from this one
     for each in preview.datasets:
         found += _of(session, each)
     return found
@@ -109,12 +110,12 @@ def _of(session: Session, each: PreviewedDataset) -> Iterator[Difference]:
 
 
 def _sources(session: Session, each: PreviewedDataset) -> Iterator[Difference]:
-    """Of what is protected, the digests are of sealed bytes."""
+    """Yield the sources that have changed. For protected sources, the digests are those of encrypted bytes."""
     try:
         now = inputs_now(
             new_trigger(session, each.dataset), dataset_updater(session, each.dataset), run_ports(session, each.dataset)
         )
-    except Refused as problem:  # a file that is gone; what does not answer just now is not another one
+    except Refused as problem:  # a file that is gone; a server that does not answer raises Unavailable instead
         yield Difference(
             rule="source.changed",
             dataset=each.dataset,
@@ -138,7 +139,7 @@ def _sources(session: Session, each: PreviewedDataset) -> Iterator[Difference]:
 
 
 def _artifacts(session: Session, each: PreviewedDataset) -> Iterator[Difference]:
-    """Every byte of what is to be published: the gate reads them too, and this says which digest is meant."""
+    """Yield a difference if an object of the approved version is missing or altered."""
     readable = readable_objects(session)
     try:
         session.objects.read(each.version)
@@ -158,11 +159,11 @@ def _artifacts(session: Session, each: PreviewedDataset) -> Iterator[Difference]
         )
 
 
-# -- doing it
+# -- promotion
 
 
 def promoting(preview: Preview, *, signer: Signer | None, days: int, reason: str, actor: str) -> list[Request]:
-    """For each dataset: published as it was approved, and then what is processed is that too."""
+    """Return a request for each dataset: publish the approved version, then make it the processed one."""
     name = slug(preview.branch)
     why = reason or f"merged from {preview.branch} at {preview.commit[:12]}"
 
@@ -183,7 +184,7 @@ def _promoted(
         receipt = operate(session, "promote", each.dataset, params, signer=signer, days=days, reason=why, actor=actor)
         yield receipt
         if receipt.status != "SUCCESS" or receipt.job_type != "operation.promote":
-            return  # refused, frozen, or asked for: others must agree first
+            return  # refused, frozen, or waiting for the signatures of others
     if session.state.refs.at(refs.processed(each.dataset)) != each.version:
         inputs = str(len(each.inputs))
         taken = {"branch": name, "version": each.version, "base": each.base, "inputs": inputs}
@@ -191,6 +192,7 @@ def _promoted(
 
 
 def is_promoted(session: Session, preview: Preview) -> bool:
+    """Return whether every dataset of the preview is published and processed at its approved version."""
     return all(
         session.state.refs.at(refs.in_zone(zone, each.dataset)) == each.version
         for each in preview.datasets
@@ -199,7 +201,7 @@ def is_promoted(session: Session, preview: Preview) -> bool:
 
 
 def finished(session: Session, preview: Preview, *, actor: str) -> Receipt | None:
-    """The preview goes once all of it is promoted."""
+    """Remove the preview once all of it is promoted, and return the receipt; else None."""
     refs = below(session, slug(preview.branch))
     if not refs or not is_promoted(session, preview):
         return None

@@ -1,4 +1,4 @@
-"""Which previews have had their time."""
+"""Finds previews that have expired."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ if TYPE_CHECKING:
     from kfm.app.session.session import Session
 
 
-DAYS = 14  # after which one that nobody built anew has had its time
+DAYS = 14  # after which a preview expires unless it is built again
 
 
 class Old(NamedTuple):
-    name: str  # in refs
+    """An expired preview, and why."""
+
+    name: str  # its name in refs
     branch: str
     preview: str
     why: str
 
 
 def old(session: Session, days: int, *, by_age: bool = False) -> list[Old]:
-    """Of branches that are gone, and those that were not built anew for so long. Without a repository, or where nobody
-    asked whether all branches were fetched, by age alone."""
+    """Return the previews whose branch is gone, or that were not built for this many days. With `by_age`, or without a
+    repository, age alone decides, because branches may not have been fetched."""
     repository: Repository | None = None
     if not by_age:
         with suppress(BadInput):
@@ -44,4 +46,5 @@ def old(session: Session, days: int, *, by_age: bool = False) -> list[Old]:
 
 
 def swept(session: Session, each: Old, *, reason: str, actor: str) -> Receipt:
+    """Remove an expired preview and return the receipt."""
     return sweep(session, each.name, below(session, each.name), reason=reason or each.why, actor=actor)

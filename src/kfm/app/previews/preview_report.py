@@ -1,8 +1,8 @@
-"""What a reviewer sees of a preview: facts about each dataset and the verdict of each gate. Nothing is changed.
+"""The report of a preview for a reviewer: facts about each dataset and the decision of each gate. Nothing is changed.
 
-Only what would be public is told. What a run read is told as the public record of the run tells it; keys and values
-only of a version that the gates would publish, masked by the policy that is in force; and the whole of it is held
-against what is known to be protected before anybody sees it.
+It shows only what would be public: sources as in the public record of the run, keys and values only of a version that
+the gates would publish under the masking policy in force. The whole report is scanned for protected values before it is
+returned.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ TEXTS = ("text/", "application/json", "application/geo+json", "application/x-ndj
 def made(
     session: Session, here: Resolved, proposal: Proposal, preview: Preview, at: str
 ) -> tuple[Proposed, dict[str, bytes]]:
-    """The report, and the files that it is in; all of it held against what is protected."""
+    """Return the report and its files. Denied if one of them shows protected values."""
     said = reported(session, here, proposal, preview, at)
     files = {
         "report.md": markdown(said).encode(),
@@ -62,7 +62,8 @@ def made(
 
 
 def reported(session: Session, here: Resolved, proposal: Proposal, preview: Preview, at: str) -> Proposed:
-    """`house` is open with the declarations of the branch; `here` are those of the installation."""
+    """Return the report. `session` is open with the declarations of the branch; `here` are those of the
+    installation."""
     found = [_dataset(session, here, each) for each in preview.datasets]
     code = max((each.exit_code for each in found), default=0)
     return Proposed(
@@ -78,7 +79,7 @@ def reported(session: Session, here: Resolved, proposal: Proposal, preview: Prev
 
 
 def _notes(here: Resolved, proposal: Proposal) -> tuple[str, ...]:
-    """What the branch changes beside datasets. It is in the diff; the preview is not judged by it."""
+    """Return the settings outside `datasets` that the branch changes. They are not part of the preview."""
     theirs = proposal.theirs.config
     ours = here.config
     names = [name for name in ours.__struct_fields__ if name not in ("datasets", "schema_url", "kfm")]
@@ -148,7 +149,7 @@ def _why_hidden(version: DatasetVersion | None, good: bool) -> str:
 
 
 def _remasked(session: Session, here: Resolved, dataset: str) -> bool:
-    """Would other masking apply than what is in force here?"""
+    """Return whether the branch changes the masking of this dataset."""
     theirs, ours = session.config.datasets[dataset].sources, here.config.datasets.get(dataset)
     for name, source in theirs.items():
         known = ours.sources.get(name) if ours is not None else None
@@ -169,7 +170,7 @@ def _bytes(at: Any, path: str | None) -> bytes | None:
 
 
 def _counts(version: DatasetVersion | None, changes: dict[str, int]) -> dict[str, int]:
-    """Of what may be named; how many there are of what is protected is nobody's."""
+    """Return the counts of a version; none if it is protected, because its size may not be shown."""
     if version is None or _is_hidden(version):
         return {}
     told = {"keys": version.entries, "bytes": version.size, **{name: changes.get(name, 0) for name in changes}}
@@ -177,7 +178,7 @@ def _counts(version: DatasetVersion | None, changes: dict[str, int]) -> dict[str
 
 
 def _settings(theirs: Resolved, ours: Resolved, dataset: str) -> tuple[str, ...]:
-    """The declaration, setting by setting: `name: before → after`."""
+    """Return the changed settings of a dataset as `name: before → after`."""
     sides = []
     for resolved in (ours, theirs):
         declared = resolved.config.datasets.get(dataset)
@@ -207,7 +208,7 @@ def _json(value: Any) -> str:
 
 
 def _changes(session: Session, each: PreviewedDataset) -> Iterator[Change]:
-    """From what is public; where that may not be named, from nothing."""
+    """Yield the changed keys since the published version; if that may not be shown, all keys as added."""
     before = session.state.ledger.version(each.dataset, each.published) if each.published else None
     return manifests.changes(session.objects, each.published if may_be_named(before) else "", each.version)
 
@@ -219,7 +220,7 @@ def _key(change: Change) -> str:
 
 
 def _lines(session: Session, changes: list[Change]) -> Iterator[str]:
-    """The first lines that differ, of texts that are not large."""
+    """Yield the first differing lines of small text files."""
     import difflib
 
     left = MOST_LINES
@@ -251,7 +252,7 @@ def _extent(session: Session, each: PreviewedDataset) -> tuple[float, ...]:
 
 
 def _inputs(session: Session, each: PreviewedDataset) -> Iterator[str]:
-    """As the public record of the run has them."""
+    """Yield the inputs of the run as its public record has them."""
     for entry in session.state.ledger.entries_of(each.dataset):
         if entry.run_id == each.run_id:
             for read in public_run(session.state, session.objects, entry, parts=False).inputs:
@@ -263,7 +264,7 @@ def _inputs(session: Session, each: PreviewedDataset) -> Iterator[str]:
 
 
 def _catalog(session: Session, each: PreviewedDataset) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What the catalog would say otherwise, and where a schema says no to it."""
+    """Return what would change in the catalog, and which documents would violate their schema."""
     from kfm.app.metadata.catalog_validation import check
 
     letters, moves = letters_of(session), list(session.state.refs.history(refs.published(each.dataset)))
@@ -308,11 +309,12 @@ def _flat(document: Any) -> dict[str, Any]:
     return {dotted(path): value for path, value in leaves(plain, ())} if plain else {}
 
 
-# -- nothing protected leaves
+# -- leak scan
 
 
 def held_against(session: Session, texts: dict[str, bytes]) -> None:
-    """Denied if one of these shows what is known to be protected; nothing is said of what it was."""
+    """Raise Denied if one of these files shows a value that is known to be protected. The error does not name the
+    value."""
     if session.state.protected.is_empty():
         return
     from kfm.masking.leak_scanner import scan

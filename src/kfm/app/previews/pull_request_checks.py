@@ -1,4 +1,4 @@
-"""Tells a pull request what was found out about its branch, and asks it what people said."""
+"""Reports a preview to its pull request, and reads the approvals from there."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class Pull:
 
 
 def requests_of(resolved: Resolved) -> PullRequests:
-    """The repository that pull requests are in: the one that is named, or that is published to."""
+    """Return the client for the repository of pull requests: `github.repository`, else the one published to. BadInput
+    if there is none."""
     said = resolved.config.github
     scheme, _, target = resolved.config.publish.partition(":")
     repository = said.repository or (target if scheme == "github" else "")
@@ -45,13 +46,14 @@ def requests_of(resolved: Resolved) -> PullRequests:
 
 
 def pull_of(resolved: Resolved, number: int) -> Pull:
+    """Return the pull request with this number. BadInput if it is not positive."""
     if number < 1:
         raise BadInput("--pull is the number of a pull request", hint="such as --pull 12")
     return Pull(requests_of(resolved), number)
 
 
 def tell(pull: Pull, said: Proposed, text: str) -> None:
-    """The report as a comment, and the verdict as a check and a status on exactly the commit that was previewed."""
+    """Post the report as a comment, and the result as a check and a status on exactly the previewed commit."""
     title = {"success": "every gate says yes", "failure": "a gate says no"}.get(said.conclusion, "nothing to judge")
     requests = pull.requests
     requests.comment(pull.number, MARK, text)
@@ -61,7 +63,8 @@ def tell(pull: Pull, said: Proposed, text: str) -> None:
 
 
 def approved_in(pull: Pull, session: Session, preview: Preview, at: str) -> tuple[bool, list[Difference]]:
-    """Was it merged, into what is checked out here; and what of the approval is not about this preview."""
+    """Return whether the pull request was merged into the checked-out branch, and why its approval does not cover this
+    preview."""
     shown = pull.requests.show(pull.number)
     head, merge = str(shown["head"]["sha"]), str(shown.get("merge_commit_sha") or "")
     merged = shown.get("merged") is True and bool(merge) and Repository(session.resolved.root).is_merged(merge)

@@ -1,4 +1,4 @@
-"""What is signed about versions: made when they are committed or when somebody asks, and verified without a network."""
+"""Attestations of versions: signed statements, made at the commit or on request, and verified without a network."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ EXIT: dict[State, int] = {"ok": 0, "bad": 65, "unsigned": 67, "missing": 68}
 
 
 class Check(Record, frozen=True):
-    """One thing that was verified."""
+    """The result of one verification."""
 
     what: str
     state: State
     found: str
 
 
-# -- asked for
+# -- signing
 
 
 def attest(session: Session, dataset: str, version: str) -> list[str]:
-    """Sign what is known of a version now: of the run that made it, and of every run a gate spoke in about it."""
+    """Sign statements about a version by the run that made it and by every run whose gates decided about it. Return
+    their names. BadInput if there is no such version."""
     made = session.state.ledger.version(dataset, version)
     if made is None:
         raise BadInput(f"{dataset} has no version {version[:80]}", hint=f"see `kfm refs history processed/{dataset}`")
@@ -65,7 +66,7 @@ def _concerned(session: Session, version: DatasetVersion) -> Iterator[Receipt]:
 
 
 def bundle(session: Session, dataset: str, version: str) -> Iterator[bytes]:
-    """The envelopes of a version, one a line: what others call a `.intoto.jsonl`."""
+    """Yield the envelopes of a version, one per line: the content of an `.intoto.jsonl` file."""
     for _, envelope in session.state.ledger.attestations(f"{dataset}@{version}"):
         yield envelope + b"\n"
 
@@ -74,7 +75,7 @@ def bundle(session: Session, dataset: str, version: str) -> Iterator[bytes]:
 
 
 def verify(session: Session, dataset: str, version: str, keys: Trusted) -> list[Check]:
-    """Everything about one version: its objects, what was signed about it, its entry in the ledger."""
+    """Verify a version: its objects, its signed statements, and its ledger entries. Return the results."""
     checks = [_objects(session, version)]
     stated = list(session.state.ledger.attestations(f"{dataset}@{version}"))
     receipts: dict[str, str] = {}
@@ -90,8 +91,8 @@ def verify(session: Session, dataset: str, version: str, keys: Trusted) -> list[
 
 
 def verify_file(session: Session, path: str, keys: Trusted) -> list[Check]:
-    """A file that was published, wherever it lies now: which version it is of, and everything about that. By its bytes;
-    or, where another should lie, by its place."""
+    """Verify a file that was published, wherever it is now. It is recognised by its bytes, or by its place in the
+    public folder."""
     total = hashlib.sha256()
     with open(path, "rb") as file:
         while piece := file.read(1 << 20):
@@ -113,7 +114,8 @@ def verify_file(session: Session, path: str, keys: Trusted) -> list[Check]:
 
 
 def _page(session: Session, own: str, here: Callable[[str], bool], keys: Trusted) -> list[Check]:
-    """A page for people is not signed: it is the one that was made, or not, and what it was made from is verified."""
+    """Verify a page for readers. A page is not signed, so it is compared with the one that was made, and the versions
+    it was made from are verified."""
     for at, name, versions in expected_pages(session):
         if name == own:
             made_from = ", ".join(f"{dataset} {version[:19]}" for dataset, version in versions.items())
@@ -131,14 +133,14 @@ def _page(session: Session, own: str, here: Callable[[str], bool], keys: Trusted
 
 
 def is_bundle(path: str) -> bool:
-    """Does it hold envelopes, one a line?"""
+    """Return whether a file holds envelopes, one per line."""
     with open(path, "rb") as file:
         start = file.read(1 << 16).lstrip()
     return not start or path.endswith(".intoto.jsonl") or (start[:1] == b"{" and b'"payloadType"' in start)
 
 
 def _objects(session: Session, version: str) -> Check:
-    """Every object it consists of, read and compared with its digest."""
+    """Read every object of a version and compare it with its digest."""
     count = size = 0
     try:
         for name in _names(session, version):
@@ -183,7 +185,7 @@ def _statement(
 
 
 def _ledgered(session: Session, runs: Mapping[str, str]) -> Iterator[Check]:
-    """The entries of these runs: the receipt they name, and that a signed head covers them."""
+    """Yield for each run whether its ledger entry names this receipt and is covered by a signed head."""
     for run_id, attested in runs.items():
         entry, state, found = included(session, run_id)
         body = session.state.ledger.receipt_body(run_id)
@@ -195,7 +197,7 @@ def _ledgered(session: Session, runs: Mapping[str, str]) -> Iterator[Check]:
 
 
 def verify_bundle(lines: Iterable[bytes], keys: Trusted) -> list[Check]:
-    """Envelopes from a file, one a line: who signed them, and about what."""
+    """Verify envelopes from a file, one per line: who signed them, and about what."""
     checks = []
     for number, line in enumerate((line for line in lines if line.strip()), 1):
         try:
@@ -210,6 +212,6 @@ def verify_bundle(lines: Iterable[bytes], keys: Trusted) -> list[Check]:
 
 
 def worst(checks: Sequence[Check]) -> int:
-    """The exit code: altered before badly signed before missing."""
+    """Return the exit code: altered before badly signed before missing."""
     states = {check.state for check in checks}
     return next((EXIT[state] for state in ("bad", "unsigned", "missing") if state in states), 0)

@@ -1,4 +1,4 @@
-"""Is the ledger what it was? Its chain, its tree, its receipts and its signed heads; and proofs for those outside."""
+"""Verifies the ledger (its chain, tree, receipts and signed heads) and makes proofs for auditors."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from kfm.model.keys import GENESIS, digest
 from kfm.model.records import LedgerEntry, Record
 
 EXPORT = "docs/reports/audit/data_provenance_ledger.json"
-_STEP = 10_000  # entries between two words of progress
+_STEP = 10_000  # entries between two progress reports
 
 
 class Audit(Record, frozen=True):
-    """What `kfm audit verify` found."""
+    """The result of `kfm audit verify`."""
 
     verdict: Kind
     why: str
     entries: int
-    root: str  # of the tree over them, hex
+    root: str  # root of the tree over the entries, in hex
     covered: int  # entries up to the last signed head
-    checkpoints: int  # signed heads that were compared, those kept elsewhere among them
-    first_bad: int = 0  # the first entry that is not good; 0: none, or it cannot be told
-    vouched: bool = False  # the keys are those of a key list
-    keys: list[str] = []  # that were believed, as auditors write them
+    checkpoints: int  # signed heads that were compared, including those kept elsewhere
+    first_bad: int = 0  # the first bad entry; 0 if there is none or it is unknown
+    vouched: bool = False  # whether the keys come from a key list
+    keys: list[str] = []  # the trusted keys, as auditors write them
     passed_over: int = 0  # heads that only a revoked key signed
 
     @property
@@ -47,7 +47,7 @@ class Audit(Record, frozen=True):
 
 
 class _Spoiled(Exception):
-    """Something of a row is not what the chain says, although the chain holds."""
+    """An entry does not match its receipt or its number, although the chain holds."""
 
     def __init__(self, index: int, why: str) -> None:
         super().__init__(why)
@@ -63,8 +63,8 @@ _decode_row = msgspec.json.Decoder(_Row).decode
 
 
 def audit(session: Session, key: str = "", held: Sequence[str] = ()) -> Audit:
-    """Everything, as it is at one moment. `key` is believed instead of those of the installation; `held` are
-    checkpoints that somebody kept elsewhere."""
+    """Verify the whole ledger as it is at one moment, and return the result. `key` replaces the trusted keys of the
+    installation; `held` are checkpoints that the caller kept elsewhere."""
     keys, names = verifiers(session, key)
     with session.state.reading():
         notes = [*held, *_outside(session), *(note for _, note in session.state.ledger.checkpoints())]
@@ -76,7 +76,7 @@ def audit(session: Session, key: str = "", held: Sequence[str] = ()) -> Audit:
 
 
 def audit_export(path: str, keys: Trusted, names: Sequence[Verifier], held: Sequence[str] = ()) -> Audit:
-    """An export, wherever it is from: chain, tree and checkpoints."""
+    """Verify an exported ledger: chain, tree and checkpoints. BadInput if the file cannot be read."""
     try:
         with open(path, "rb") as file:
             found = verify_export(file, names, held)
@@ -89,11 +89,13 @@ def audit_export(path: str, keys: Trusted, names: Sequence[Verifier], held: Sequ
 
 
 def given_key(key: str) -> tuple[Trusted, list[Verifier]]:
+    """Return a key that the caller typed, as the only trusted one."""
     given = Verifier.parsed(key)
     return Trusted([given.public], [], vouched=False), [given]
 
 
 def verifiers(session: Session, key: str) -> tuple[Trusted, list[Verifier]]:
+    """Return the trusted keys: the one that the caller typed, else those of the installation."""
     if key:
         return given_key(key)
     keys, origin = trust_of(session).believed("checkpoint"), session.config.ledger.origin
@@ -116,7 +118,7 @@ def _opened(notes: Iterable[str], keys: Trusted, names: Sequence[Verifier]) -> t
 
 
 def _outside(session: Session) -> Iterator[str]:
-    """The copies we wrote outside, as far as they are files and still there."""
+    """Yield the checkpoints in the public folder."""
     scheme, place = session.resolved.location(session.config.publish)
     folder = os.path.join(place, "ledger", "checkpoints")
     if scheme == "file" and os.path.isdir(folder):
@@ -126,6 +128,7 @@ def _outside(session: Session) -> Iterator[str]:
 
 
 def read_note(path: str) -> str:
+    """Return the checkpoint of a file. BadInput if it cannot be read."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
             return file.read(1_000_001)
@@ -160,8 +163,8 @@ def _followed(session: Session, heads: list[TreeHead]) -> LedgerResult:
 
 
 def _rows(session: Session, vouched: Vouched) -> Iterator[bytes]:
-    """The leaves; each row under its number, and what it says of its receipt noted. A row that cannot be read is left
-    to the chain to be named."""
+    """Yield the ledger's leaves, and record the receipt that each names. Raises _Spoiled if a number is missing. An
+    unreadable row is passed on, because the chain check reports it."""
     total = session.state.counters().get("ledger", 0)
     note = vouched.note
     for count, (key, leaf) in enumerate(session.tables.scan("ledger"), 1):
@@ -179,7 +182,8 @@ def _rows(session: Session, vouched: Vouched) -> Iterator[bytes]:
 
 
 def _name_the_first(session: Session) -> None:
-    """Which entry it is whose receipt is not what it was: each looked up by its run, which takes longer."""
+    """Raise _Spoiled for the first entry whose receipt is missing or altered. This looks up each receipt, and is
+    slow."""
     body_of = session.state.ledger.receipt_body
     for count, (_, leaf) in enumerate(session.tables.scan("ledger"), 1):
         row = _decode_row(leaf)
@@ -189,8 +193,8 @@ def _name_the_first(session: Session) -> None:
 
 
 class Vouched:
-    """What entries say of receipts, held against all receipts in the order in which they lie: looking up a million
-    of them one by one is most of the work. Eight bytes of each are held, under a key that nobody could know before."""
+    """Compares the receipts that entries name with all stored receipts, in storage order, because a million single
+    lookups are slow. It keeps eight bytes of a keyed hash for each, under a random key."""
 
     def __init__(self) -> None:
         self._key = os.urandom(32)
@@ -201,7 +205,7 @@ class Vouched:
         self._said[mark[0]] += mark[1:]
 
     def by(self, receipts: Iterable[tuple[str, bytes]]) -> bool:
-        """Is every receipt that was noted there, and what it was? That there are more of them is not asked."""
+        """Return whether every recorded receipt is stored unaltered. Additional receipts are ignored."""
         found, key = [bytearray() for _ in range(256)], self._key
         for run_id, body in receipts:
             said = f"sha256:{sha256(body).hexdigest()}{run_id}".encode()
@@ -232,7 +236,7 @@ def _told(
 
 
 def included(session: Session, run_id: str) -> tuple[LedgerEntry | None, Literal["ok", "bad", "missing"], str]:
-    """The entry of a run, and whether it is in the ledger of a signed head."""
+    """Return the ledger entry of a run, whether a signed head covers it, and a text about that."""
     index = next((entry.index for entry in session.state.ledger.entries() if entry.run_id == run_id), 0)
     if not index:
         return None, "bad", "its run has no entry in the ledger"
@@ -252,11 +256,11 @@ def included(session: Session, run_id: str) -> tuple[LedgerEntry | None, Literal
     return entry, "ok", f"entry {index}, in the ledger of the checkpoint of {size}"
 
 
-# -- for those outside
+# -- proofs for auditors
 
 
 def sign_head(session: Session) -> None:
-    """So that what is given away now is covered to its end, where there is a key to sign it with."""
+    """Sign the present head of the ledger, if there is a key, so that an export is covered to its end."""
     if session.state.notary is not None:
         with session.state.transaction() as tx:
             size = tx.ledger.checkpoint()
@@ -264,20 +268,20 @@ def sign_head(session: Session) -> None:
 
 
 def export(session: Session) -> Iterator[bytes]:
-    """The whole ledger as it is public: the leaves themselves, and every signed head."""
+    """Yield the public ledger: every leaf and every signed head."""
     ledger = session.state.ledger
     return export_lines(session.config.ledger.origin, ledger.leaves(), [note for _, note in ledger.checkpoints()])
 
 
 def export_key(session: Session) -> str:
-    """What an auditor verifies with: the key in use, as they write it; empty if there is none."""
+    """Return the key that auditors verify with, in their notation; empty if there is none."""
     signer = trust_of(session).signer("checkpoint")
     return str(Verifier(session.config.ledger.origin, signer.public)) if signer is not None else ""
 
 
 def prove(session: Session, what: str, *, openings: bool = False) -> dict[str, Any]:
-    """That an entry is in the ledger of the last signed head: the entry, the way up, and the head. With `openings`
-    also what opens its commitments, for whom the custodian admits."""
+    """Return the proof that an entry is in the ledger of the last signed head: entry, hashes and head. With `openings`,
+    also the values behind its commitments, which needs the custodian's key."""
     index = _index_of(session, what)
     hashes = _hashes(session)
     if not 1 <= index <= len(hashes):
@@ -302,7 +306,8 @@ def _openings(session: Session, index: int) -> list[Any]:
 
 
 def consistency(session: Session, old: str, new: str = "") -> dict[str, Any]:
-    """That an older head is the beginning of a newer one. Each is a size, or a file that holds a checkpoint."""
+    """Return the proof that an older head is the beginning of a newer one. Each is given as a size or a checkpoint
+    file. Raises Forked if it is not."""
     hashes = _hashes(session)
     before, after = _note_of(session, old), _note_of(session, new) if new else _last_note(session, 0)
     if not 0 < before[0] <= after[0] <= len(hashes):
@@ -332,7 +337,7 @@ def _twice(note: tuple[int, str], keys: Trusted, names: Sequence[Verifier]) -> t
 
 
 class Forked(KfmError):
-    """Two signed heads of one ledger that cannot both be true."""
+    """Two signed heads of one ledger contradict each other."""
 
     code = "ledger.forked"
     exit_code = EXIT["forked"]

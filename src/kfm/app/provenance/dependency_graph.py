@@ -1,4 +1,4 @@
-"""`kfm lineage graph`: which datasets are made of which, and whether each is made of what is current."""
+"""`kfm lineage graph`: which datasets are derived from which, and whether each is derived from current versions."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from kfm.app.session.session import Session
     from kfm.model.schedules import Schedule
 
-LOOKED_AT = 1000  # moves of a ref in which what became of a version is looked for
+LOOKED_AT = 1000  # moves of a ref that are searched for a version
 
 
 def graph(session: Session, wanted: str = "") -> AssetGraph:
-    """All of it, or one dataset with everything above and below it."""
+    """Return the graph of all datasets, or of one with everything upstream and downstream of it."""
     schedules = schedules_of(session.resolved)
     upstream = dependencies(session.resolved, schedules)
     names = [name for name in sorted(session.config.datasets) if _belongs(upstream, name, wanted)]
@@ -46,7 +46,7 @@ def _belongs(upstream: Mapping[str, set[str]], name: str, wanted: str) -> bool:
 
 
 def _ordered(names: list[str], upstream: Mapping[str, set[str]]) -> list[str]:
-    """Each after those it is made of, and by name."""
+    """Return the names with each dataset after those it depends on, else by name."""
     done: dict[str, None] = {}
     kept = set(names)
     for name in names:
@@ -130,7 +130,7 @@ def _never(name: str) -> tuple[Stands, str, str]:
 
 
 def _stands(session: Session, ref: str, other: str, was: str, pinned: str) -> tuple[Stands, str, str]:
-    """What became of the version that was read, when, and in words."""
+    """Return the status of the version that was read, since when, and a sentence about it."""
     now = pinned or session.state.refs.at(ref)
     left = _left(session, ref, was)
     if not now:
@@ -150,12 +150,13 @@ def _stands(session: Session, ref: str, other: str, was: str, pinned: str) -> tu
 
 
 def _left(session: Session, ref: str, version: str) -> RefEntry | None:
-    """The last move of a ref away from a version."""
+    """Return the last move of a ref away from a version; None if there is none."""
     moves = session.state.refs.history(ref, reverse=True, limit=LOOKED_AT)
     return next((move for move in moves if version and move.before == version), None)
 
 
 def written(found: AssetGraph, form: str) -> str:
+    """Return the graph as text, as a Mermaid chart or as an HTML page."""
     return {"text": dependency_tree.as_text, "mermaid": dependency_tree.chart, "html": dependency_tree.page}[form](
         found
     )

@@ -1,7 +1,7 @@
-"""`kfm explain`: gathers the public records of the run that made a thing and of all that went into it.
+"""`kfm explain`: gathers the public records of the run that made a thing, and of every run upstream.
 
-What is said is made of `PublicRun` alone. Read are the receipts on the way up, and never the ledger as a whole: a
-dataset ten derivations deep among a hundred thousand runs is ten lookups.
+An explanation uses only `PublicRun` records. It reads the receipts upstream and never the whole ledger: a dataset ten
+derivations deep costs ten lookups among a hundred thousand runs.
 """
 
 from __future__ import annotations
@@ -30,17 +30,19 @@ from kfm.projections.mermaid import chart
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
 
-MOST = 500  # runs that are told of; more are counted
-LOOKED_AT = 2000  # runs of a dataset in which a good one is looked for
+MOST = 500  # runs that are explained; further ones are only counted
+LOOKED_AT = 2000  # runs of a dataset that are searched for a successful one
 _PUBLIC_FILE = re.compile(r"(?:^|/)(datasets/([^/]+)/versions/([0-9a-f]{16})/.+)$")
 
 
 def explain(session: Session, text: str) -> tuple[Explanation, list[PublicRun]]:
+    """Return the explanation of the thing that this text names, and the runs it uses. BadInput if nothing has that
+    name."""
     return tell_of(session, find_thing(session, text))
 
 
 def written(told: Explanation, runs: list[PublicRun], form: str) -> str:
-    """As text, as a page, or as a chart in Mermaid."""
+    """Return the explanation as text, HTML page or Mermaid chart."""
     if form == "html":
         return page(told)
     if form == "mermaid":
@@ -49,7 +51,7 @@ def written(told: Explanation, runs: list[PublicRun], form: str) -> str:
 
 
 def write_page(path: str, text: str) -> str:
-    """Into a file, whole or not at all; returns where it is."""
+    """Write a page in one step and return its absolute path. BadInput if the path is a folder or a link."""
     fs, where = Fs(), os.path.abspath(path)
     if os.path.isdir(where) or os.path.islink(where):
         raise BadInput(f"{printable(path)} is a folder or a link", hint="name a file")
@@ -63,7 +65,7 @@ def write_page(path: str, text: str) -> str:
 
 
 def tell_of(session: Session, thing: Thing) -> tuple[Explanation, list[PublicRun]]:
-    """The account, and the records it is made of, what is oldest first."""
+    """Return the explanation of a thing, and the runs it uses, oldest first."""
     with session.state.reading():
         maker, digest = _maker(session, thing)
         first = _told(session, maker, whole=True)
@@ -92,11 +94,11 @@ def tell_of(session: Session, thing: Thing) -> tuple[Explanation, list[PublicRun
     return told, [runs[index] for index in sorted(runs)]
 
 
-# -- who made it
+# -- the maker
 
 
 def _maker(session: Session, thing: Thing) -> tuple[str, str]:
-    """The run that a thing is explained by, and the digest of a file or object."""
+    """Return the run that made a thing, and the digest if it is a file or object."""
     if thing.kind == "run":
         run = session.state.runs.get(thing.run_id)
         if run is not None and run.status == "RUNNING":
@@ -111,7 +113,7 @@ def _maker(session: Session, thing: Thing) -> tuple[str, str]:
         if made is None:
             raise Corrupt(f"who made {thing.version} is not recorded", hint="see `kfm doctor --deep`")
         return made.run_id, ""
-    if thing.run_id:  # a ref that leads nowhere, or a switch
+    if thing.run_id:  # a withdrawn ref, or a freeze flag
         return thing.run_id, ""
     for entry in session.state.ledger.entries_of(thing.dataset):
         return entry.run_id, ""
@@ -121,7 +123,7 @@ def _maker(session: Session, thing: Thing) -> tuple[str, str]:
 
 
 def _first_with(session: Session, dataset: str, version: str, digest: str) -> str:
-    """The run whose version was the first, going back from this one, that held exactly these bytes under their key."""
+    """Return the run that first stored these bytes under their key, going back from this version."""
     entry = next((each for each in manifests.entries(session.objects, version) if each.digest == digest), None)
     key = entry.key if entry is not None else ()
     seen: set[str] = set()
@@ -136,7 +138,7 @@ def _first_with(session: Session, dataset: str, version: str, digest: str) -> st
         older = session.state.ledger.version(dataset, before)
         try:
             held = manifests.find(session.objects, before, key) if older is not None else None
-        except KfmError:  # sealed, or gone: what is known ends here
+        except KfmError:  # encrypted or gone: the search ends here
             return made.run_id
         if held is None or held.digest != digest:
             return made.run_id
@@ -144,7 +146,8 @@ def _first_with(session: Session, dataset: str, version: str, digest: str) -> st
 
 
 def _of_object(session: Session, digest: str) -> str:
-    """By what leads to it now: an entry of a current version, or a source as it was read last."""
+    """Return the run of an object: by an entry of a current version, or by a source as last read. BadInput if neither
+    names it."""
     for ref, at in session.state.refs.all(refs.RAW):
         if at == digest:
             last = next(iter(session.state.refs.history(ref, reverse=True, limit=1)))
@@ -155,7 +158,7 @@ def _of_object(session: Session, digest: str) -> str:
                 continue
             try:
                 found = any(entry.digest == digest for entry in manifests.entries(session.objects, version))
-            except KfmError:  # under a key
+            except KfmError:  # encrypted
                 continue
             if found:
                 return _first_with(session, name, version, digest)
@@ -169,11 +172,11 @@ def _told(session: Session, run_id: str, *, whole: bool = False) -> PublicRun:
     return public_run(session.state, session.objects, entry_of(session.state, run_id), parts=whole)
 
 
-# -- what went into it
+# -- upstream
 
 
 def _upstream(session: Session, first: PublicRun) -> tuple[list[PublicRun], dict[tuple[str, int], str], int]:
-    """Every run behind it, which input of which run came from which, and how many were left out."""
+    """Return all upstream runs, which input of which run came from which, and how many runs were left out."""
     found: dict[str, PublicRun] = {}
     origins: dict[tuple[str, int], str] = {}
     waiting, cut = deque([first]), set()
@@ -194,7 +197,7 @@ def _upstream(session: Session, first: PublicRun) -> tuple[list[PublicRun], dict
 
 
 def made_by(session: Session, each: PublicInput) -> str:
-    """The run of ours that made what was read; empty: it came from outside."""
+    """Return the run that made this input; empty if it came from outside."""
     if not is_digest(each.checksum):
         return ""
     dataset, version = "", each.checksum
@@ -211,7 +214,7 @@ def made_by(session: Session, each: PublicInput) -> str:
 
 
 def _version_with(session: Session, dataset: str, start: str, path: str, digest: str) -> str:
-    """The version whose public file this is, if that file has these bytes."""
+    """Return the version that has these bytes as the public file at this path; empty if there is none."""
     for key, _ in session.tables.scan("versions", f"{dataset}@sha256:{start}"):
         version = key.rpartition("@")[2]
         for entry in manifests.entries(session.objects, version):
@@ -220,7 +223,7 @@ def _version_with(session: Session, dataset: str, start: str, path: str, digest:
     return ""
 
 
-# -- what came after
+# -- downstream
 
 
 def _published(session: Session, dataset: str, version: str) -> PublicRun | None:
@@ -231,7 +234,7 @@ def _published(session: Session, dataset: str, version: str) -> PublicRun | None
 
 
 def _last_good(session: Session, dataset: str) -> PublicRun | None:
-    """The last run of it that ended well, also with nothing to do; operations are none."""
+    """Return the last successful run of a dataset, including runs with nothing to do; operations do not count."""
     for number, entry in enumerate(session.state.ledger.entries_of(dataset)):
         if number >= LOOKED_AT:
             return None

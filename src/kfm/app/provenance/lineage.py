@@ -1,7 +1,7 @@
-"""What something was made of, and what was made of it: asked of the embedded graph, over as many runs as it takes.
+"""Lineage of a version or source: what it was made of, and what was made of it, over any number of runs.
 
-Told are public facts: where a source is protected its address is withheld. A thing that was met before is named again
-and not followed again, so that a circle ends; and no more than `MOST` steps are told.
+It shows public facts only; the address of a protected source is withheld. A thing that occurs again is named but not
+followed again, so cycles end. At most `MOST` steps are returned.
 """
 
 from __future__ import annotations
@@ -24,34 +24,37 @@ MOST = 10_000
 
 
 class Point(Record, frozen=True, kw_only=False):
-    """Something that was read or made."""
+    """A version, source or ref in the lineage."""
 
     kind: Literal["version", "source", "ref"]
-    id: str  # of a version its dataset
-    digest: str  # of a source empty: whatever lay at the address
+    id: str  # for a version, its dataset
+    digest: str  # for a source, empty means any bytes at the address
 
 
 class LineageStep(Record, frozen=True):
-    """One run between two things. Upstream it made `of`, and read `to`; downstream it read `of`, and made `to`."""
+    """One run between two things. Upstream it made `of` and read `to`; downstream it read `of` and made `to`."""
 
-    depth: int  # runs between the thing that was asked about and `to`
+    depth: int  # number of runs between the requested thing and `to`
     of: Point
     run_id: str
     op: str
     updater_id: str
     finished_at: str
     to: Point
-    again: bool  # it was met before, and is not followed here
+    again: bool  # it occurred before, and is not followed here
 
 
 class Lineage(Record, frozen=True):
+    """The lineage of a thing in one direction."""
+
     thing: Point
     direction: Direction
-    steps: list[LineageStep]  # each before those behind it
-    whole: bool  # false: there is more, behind --depth or because there is too much
+    steps: list[LineageStep]  # each step before those further away
+    whole: bool  # false if `--depth` or `MOST` cut it off
 
 
 def lineage(session: Session, text: str, direction: Direction, depth: int = -1) -> Lineage:
+    """Return the lineage of the thing that this text names, up to `depth` runs away; -1 means all."""
     start = _point(session, text)
     steps: list[LineageStep] = []
     met = {start}
@@ -84,7 +87,8 @@ def lineage(session: Session, text: str, direction: Direction, depth: int = -1) 
 
 
 def _point(session: Session, text: str) -> Point:
-    """A dataset means the version that is current; a source is known by its address, as it is written in kfm.yml."""
+    """Return the thing that this text names: a version, the current version of a dataset, or a source by its address in
+    kfm.yml. BadInput for a run."""
     address, mark, digest = text.partition("#sha256:")
     if any(True for _ in session.state.lineage.users(address, mark[1:] + digest)):
         return Point("source", address, mark[1:] + digest)
@@ -139,7 +143,7 @@ def _gave(run: PublicRun) -> Iterator[Point]:
 
 
 def tree(found: Lineage) -> Iterator[str]:
-    """For people: each thing below what it was made of, or below what was made of it, with the run between them."""
+    """Yield the lineage as an indented tree, with the run between each two things."""
     yield _name(found.thing)
     if not found.steps:
         what = "was made of nothing that is recorded" if found.direction == "upstream" else "nothing was made of it"

@@ -1,4 +1,4 @@
-"""`kfm lineage export`: the public records of runs in the grammars of others, as bytes."""
+"""`kfm lineage export`: writes the public records of runs in standard formats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from kfm.projections import cloudevents, cypher, mermaid, openlineage, prov
 
 
 def export(session: Session, grammar: str, *, dataset: str = "", run_id: str = "") -> Iterator[bytes]:
-    """Of all runs in the order of the ledger, or of those of a dataset, or of one."""
+    """Yield the export of all runs in ledger order, of the runs of a dataset, or of one run. BadInput if there is no
+    such run."""
     return _GRAMMARS[grammar](_runs(session, dataset, run_id))
 
 
@@ -38,7 +39,7 @@ def _lines(documents: Callable[[PublicRun], Iterable[Any]]) -> Callable[[Iterato
 
 
 def _prov(runs: Iterator[PublicRun]) -> Iterator[bytes]:
-    """One document: the prefixes of all, and a bundle for each."""
+    """Yield one PROV document with a bundle for each run."""
     prefixes: dict[str, str] = {}
     bundles: dict[str, Any] = {}
     for run in runs:

@@ -1,7 +1,7 @@
-"""`kfm reproduce`: a run done anew in a scratch house, from what was recorded, and held against what it gave.
+"""`kfm reproduce`: repeats a recorded run in memory, from its recorded inputs, and compares the results.
 
-The scratch house reads the real one and keeps all that it writes to itself. What is told is ids, digests and rules:
-never a value, and of data that is not plainly public no name that an author may have made from data.
+The dry session reads the real installation and writes only to memory. Reports hold ids, digests and rules, never a
+value; for data that is not public also no name that an author may have derived from data.
 """
 
 from __future__ import annotations
@@ -34,30 +34,31 @@ What = Literal["input", "object", "code", "configuration", "plan", "gate", "step
 
 
 class Divergence(Record, frozen=True):
-    """Where the way to the bytes is not the recorded one any more."""
+    """A difference between the recorded run and its repetition."""
 
     what: What
-    name: str  # of the input, the module, the step …
+    name: str  # name of the input, module, step …
     message: str
     recorded: str = ""
     found: str = ""
 
 
 class Reproduced(Record, frozen=True):
-    """What became of it. `identical`: every byte of the version, which is known by its digest."""
+    """The result. `identical` means that every byte of the version is the same."""
 
     run_id: str
     dataset: str
     version: str
     identical: bool
-    made: str  # digest of what came out now; empty: nothing did
+    made: str  # digest of the new version; empty if there is none
     inputs: int
     steps: int
-    first: Divergence | None  # None: identical
-    others: list[Divergence]  # what else is not as it was; of identical bytes, all that changed nothing
+    first: Divergence | None  # None if identical
+    others: list[Divergence]  # further differences; if identical, those without effect
 
 
 def reproduce(resolved: Resolved, text: str) -> Reproduced:
+    """Repeat the run that made the named thing, and return how its result compares."""
     with open_session(resolved, mode="dry") as session:
         run = recorded_run(session, text)
         stored = list(_stored(session, run))
@@ -89,7 +90,8 @@ def reproduce(resolved: Resolved, text: str) -> Reproduced:
 
 
 def recorded_run(session: Session, text: str) -> Run:
-    """The run that made what is meant: a version, what a dataset or a ref is at, or the run itself."""
+    """Return the run that made the named version, dataset or ref, or the named run itself. Refused if it made no
+    version."""
     thing = find_thing(session, text)
     if thing.version and thing.kind != "run":
         version = session.state.ledger.version(thing.dataset, thing.version)
@@ -112,11 +114,11 @@ def recorded_run(session: Session, text: str) -> Run:
     )
 
 
-# -- what is recorded, and still there?
+# -- recorded bytes
 
 
 def _stored(session: Session, run: Run) -> Iterator[Divergence]:
-    """Every byte that the run read, the version it went out from, and what it made: all there, none altered."""
+    """Yield objects that are missing or altered: the inputs of the run, the version it started from, and its result."""
     for number, ref in enumerate(run.inputs):
         name = ref.name or f"input {number + 1}"
         for digest in dict.fromkeys((ref.content_hash, ref.accepted_hash)):
@@ -150,7 +152,7 @@ def _whole(session: Session, which: str, version: str) -> Iterator[Divergence]:
 
 
 def _damage(objects: Objects, digest: str) -> str:
-    """What is wrong with an object; empty: nothing is."""
+    """Return what is wrong with an object; empty if nothing is."""
     try:
         with objects.open(digest) as file:
             while file.read(1 << 20):
@@ -164,7 +166,7 @@ def _damage(objects: Objects, digest: str) -> str:
 
 
 def _updater(session: Session, run: Run) -> tuple[Updater | None, list[Divergence]]:
-    """What the configuration names today for the dataset."""
+    """Return the updater that kfm.yml names today; None and the reason if there is none."""
     if run.dataset not in session.config.datasets:
         said = f"kfm.yml names no dataset {run.dataset} any more"
         return None, [Divergence(what="configuration", name=run.dataset, message=said)]
@@ -207,7 +209,7 @@ def _code(session: Session, run: Run, updater: Updater) -> Iterator[Divergence]:
 
 
 def _listing(body: bytes | None) -> dict[str, str]:
-    """Modules by their paths, packages by their names, each with its digest or release."""
+    """Return modules by path and packages by name, each with its digest or release."""
     if not body:
         return {}
     try:
@@ -218,7 +220,7 @@ def _listing(body: bytes | None) -> dict[str, str]:
         return {}
 
 
-# -- once more
+# -- the repetition
 
 
 def _again(session: Session, run: Run, updater: Updater) -> tuple[Receipt | None, list[Divergence]]:
@@ -226,7 +228,7 @@ def _again(session: Session, run: Run, updater: Updater) -> tuple[Receipt | None
     try:
         receipt = again(run, updater, run_ports(session, run.dataset), readable_objects(session))
     except Denied:
-        raise  # without its key nothing can be said
+        raise  # without the custodian's key nothing can be compared
     except KfmError as problem:
         return None, [Divergence(what="step", name=problem.code, message=problem.message)]
     if receipt.status == "SUCCESS" or not receipt.errors:
@@ -244,7 +246,7 @@ def _made(session: Session, receipt: Receipt | None) -> str:
 
 
 def _otherwise(session: Session, run: Run, receipt: Receipt | None) -> Iterator[Divergence]:
-    """What the walk read otherwise than it did: the same bytes, held against another contract or label."""
+    """Yield inputs that the repetition read differently: the same bytes under another contract, label or mask."""
     now = session.state.runs.get(receipt.run_id) if receipt is not None else None
     if now is None:
         return
@@ -274,7 +276,7 @@ def _read_otherwise(name: str, old: SourceRef, new: SourceRef) -> Iterator[Diver
 
 
 def _first_step(session: Session, run: Run, receipt: Receipt | None) -> list[Divergence]:
-    """The first step of the same plan that gave other bytes."""
+    """Return the first step of the same plan that gave other bytes."""
     if receipt is None or receipt.plan_hash != run.plan_hash:
         return []
     then, now = (_digests(session, run_id) for run_id in (run.run_id, receipt.run_id))

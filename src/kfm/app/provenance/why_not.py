@@ -1,7 +1,7 @@
-"""`kfm why-not`: what stands between a thing and where somebody would like it, and what to type about it.
+"""`kfm why-not`: lists what keeps a thing from being made, published or current, and what to type about it.
 
-Rules, counts and names out of the configuration are told, never a value; of data that is not plainly public not even
-the words of an error, for they may hold a name that an author made from data.
+It shows rules, counts and names of the configuration, never a value. For data that is not public, error messages are
+withheld too, because they may hold a name that an author derived from data.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ What = Literal[
     "unpublished", "undelivered", "late", "outdated", "superseded", "withdrawn", "never-run", "undeclared",
 ]  # fmt: skip
 
-# With --exit-code: as a run that meets it would end.
+# With --exit-code: the exit code of a run that meets this reason.
 CODES: dict[str, int] = {
     "frozen": EXIT_CODES["frozen"],
     "working": EXIT_CODES["busy"],
@@ -52,24 +52,27 @@ CODES: dict[str, int] = {
 
 
 class Reason(Record, frozen=True):
-    """One thing in the way."""
+    """One reason."""
 
     what: What
     why: str
-    do: str  # what to type; empty: nothing is to be done
+    do: str  # the command to type; empty if nothing is to be done
     rule: str = ""
     since: str = ""
-    cites: tuple[str, ...] = ()  # digests or ids of what shows it
+    cites: tuple[str, ...] = ()  # digests or ids of the evidence
 
 
 class WhyNot(Record, frozen=True):
+    """The reasons that concern a thing."""
+
     thing: str
     kind: str
     dataset: str
-    reasons: tuple[Reason, ...]  # what stops everything first; empty: nothing is in the way
+    reasons: tuple[Reason, ...]  # the most important first; empty if nothing stands in the way
 
 
 def why_not(session: Session, text: str) -> WhyNot:
+    """Return the reasons that concern the thing that this text names. BadInput if nothing has that name."""
     thing = find_thing(session, text)
     dataset, own = thing.dataset, []
     if thing.kind == "run":
@@ -88,6 +91,7 @@ def why_not(session: Session, text: str) -> WhyNot:
 
 
 def exit_code(told: WhyNot) -> int:
+    """Return the exit code of the first reason."""
     first = next(iter(told.reasons), None)
     return EXIT_CODES["done"] if first is None else CODES.get(first.what, EXIT_CODES["noop"])
 
@@ -102,7 +106,7 @@ def _of_dataset(session: Session, thing: Thing, dataset: str) -> Iterator[Reason
     if last is None:
         yield Reason(what="never-run", why=f"{dataset} was never run", do=f"kfm run {dataset}")
     else:
-        # That it met a freeze says nothing any more: the switch speaks for itself, and the trigger waits.
+        # A past freeze is left out: the freeze flag itself is reported, and the trigger waits.
         yield from (reason for reason in _of_run(session, last.run_id) if reason.what != "frozen")
     yield from _held(session, dataset)
     yield from _orders(session, dataset)
@@ -114,7 +118,7 @@ def _of_dataset(session: Session, thing: Thing, dataset: str) -> Iterator[Reason
     yield from _outdated(session, dataset)
 
 
-# -- what stops everything
+# -- freezes and unfinished work
 
 
 def _switches(session: Session, dataset: str) -> Iterator[Reason]:
@@ -202,7 +206,7 @@ def _again(told: PublicRun) -> str:
 
 
 def _error(told: PublicRun, receipt: Receipt) -> str:
-    """The words of an error belong to whoever may read the data; of what is not plainly public its code is told."""
+    """Return the error message of a run; for data that is not public only its code."""
     note = next(iter(receipt.errors), None)
     if note is None:
         return f"run {receipt.run_id} ended as {receipt.outcome}"
@@ -211,7 +215,7 @@ def _error(told: PublicRun, receipt: Receipt) -> str:
     return f"run {receipt.run_id} ended as {receipt.outcome} ({note.code})"
 
 
-# -- what holds the data back
+# -- quarantine, approval, publication
 
 
 def _held(session: Session, dataset: str) -> Iterator[Reason]:
@@ -275,7 +279,7 @@ def _withdrawn(dataset: str, last: RefEntry) -> Reason:
 
 
 def _masked(session: Session, dataset: str) -> Iterator[Reason]:
-    """How it stands, as the last run of it told."""
+    """Yield the protection that the last run recorded, as reasons."""
     last = _last(session, dataset)
     entry = entry_of(session.state, last.run_id) if last is not None else None
     labels = public_run(session.state, session.objects, entry, parts=False).labels if entry is not None else None
@@ -296,7 +300,7 @@ def _masked(session: Session, dataset: str) -> Iterator[Reason]:
         yield Reason(what="closed", why=said, do=f"kfm labels set dataset:{dataset} --expires …", rule="label.expired")
 
 
-# -- what the outside does not know yet
+# -- pending deliveries
 
 
 def _undelivered(session: Session, dataset: str) -> Iterator[Reason]:
@@ -304,7 +308,7 @@ def _undelivered(session: Session, dataset: str) -> Iterator[Reason]:
         said = "what was committed was not told to the outside yet"
         yield Reason(what="undelivered", why=said, do=f"kfm resume, then kfm publish {dataset} --check")
     for sink, configured in (("catalog", session.config.catalog), ("graph", session.config.graph)):
-        if configured:  # looked at in the state alone: a sink that is down is asked nothing
+        if configured:  # read from the state, so a sink that is down delays nothing
             yield from _unheard(session, dataset, sink)
 
 
@@ -320,7 +324,7 @@ def _unheard(session: Session, dataset: str, sink: str) -> Iterator[Reason]:
 
 
 def _late(session: Session, dataset: str) -> Iterator[Reason]:
-    """A source that was to be looked at by now, and was not."""
+    """Yield the sources whose poll is overdue."""
     declared = session.config.datasets.get(dataset)
     for name, source in sorted(declared.sources.items()) if declared is not None else ():
         every = session.config.watch.poll_s if source.poll_s is None else source.poll_s
@@ -335,7 +339,7 @@ def _late(session: Session, dataset: str) -> Iterator[Reason]:
 
 
 def _outdated(session: Session, dataset: str) -> Iterator[Reason]:
-    """It is made of versions of others that are not current any more, or were taken back."""
+    """Yield the upstream versions that are no longer current, or were taken back."""
     declared = session.config.datasets.get(dataset)
     if declared is None or not any(source.dataset for source in declared.sources.values()):
         return

@@ -1,4 +1,4 @@
-"""What a run states about its version, signed in the transaction that commits it."""
+"""Signs the statements about a version in the transaction that commits it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ PROTECTED = "urn:kfm:source:protected"
 
 
 class Attester:
-    """Signs what a run says about its version, in the transaction that commits it."""
+    """Signs the statements of a run about its version."""
 
     def __init__(self, trust: Trust, builder: str) -> None:
         self._trust = trust
         self._builder = builder
 
     def check(self) -> None:
-        """BadInput if the key cannot be read. Whether the key list allows it is asked in the commit: a run that has
-        nothing to do loads no cryptography."""
+        """Raise BadInput if the signing key cannot be read. Whether the key list permits it is checked in the commit,
+        so that a run with nothing to do loads no cryptography."""
         try:
             self._trust.check_readable("attest")
         except BadInput as problem:
@@ -42,7 +42,8 @@ class Attester:
     def __call__(
         self, receipt: Receipt, inputs: Sequence[SourceRef], policies: Mapping[str, MaskingPolicy], tx: Tx
     ) -> list[str]:
-        """Returns what was stated of which version."""
+        """Store the signed statements of a run in this transaction, and return their keys. Refused if there is no
+        signing key."""
         from kfm.projections.attestations import envelope_of
 
         found = list(_statements(receipt, inputs, policies, tx, self._builder))
@@ -58,7 +59,8 @@ class Attester:
 def _statements(
     receipt: Receipt, inputs: Sequence[SourceRef], policies: Mapping[str, MaskingPolicy], tx: Tx, builder: str
 ) -> Iterator[tuple[str, InTotoStatement]]:
-    """Of one run: how the version was made, what it was held against, how it was masked, what every gate said."""
+    """Yield the statements of a run: how the version was made, which contracts it passed, how it was masked, and what
+    each gate decided."""
     from kfm.projections import attestations
 
     body = tx.ledger.receipt_body(receipt.run_id)
@@ -90,8 +92,8 @@ def _key(version: DatasetVersion, what: str, receipt: Receipt) -> str:
 
 
 def _discreet(receipt: Receipt, version: DatasetVersion) -> Receipt:
-    """Where a protected source lies is nobody's; its digest is that of the sealed bytes. Nor is anything stated that is
-    made of the address, or of the ids of steps: who guesses one could compare."""
+    """Return the receipt without the addresses of protected sources, and without hashes that are derived from them or
+    from step ids, because a reader who guesses an address could confirm it."""
     if version.standing is None or version.standing.level == "public":
         return receipt
     hidden = [msgspec.structs.replace(item, id=PROTECTED) if item.kind == "uri" else item for item in receipt.inputs]

@@ -49,7 +49,7 @@ def open_tables(resolved: Resolved, mode: Mode) -> Tables:
 
 
 def open_objects(resolved: Resolved, state: StoredState, mode: Mode) -> Objects:
-    """Return the object store; for `read` and `dry` a view that keeps what is put into memory."""
+    """Return the object store; for `read` and `dry` a view that keeps new objects in memory."""
     real = FileObjects(resolved.location(resolved.config.objects)[1], state)
     return real if mode == "write" else DryObjects(real)
 
@@ -107,8 +107,8 @@ def open_log(
     causes: TextIO | None = None,
     clock: Clock | None = None,
 ) -> Log:
-    """Return a log that writes events as lines to a stream, for people or for programs, and into a list for the
-    artifacts. `causes` gets the traceback of what an author's code raised, with the values in it."""
+    """Return a log that writes each event as a line, for people or for programs, and appends it to `events` if given.
+    `causes` receives the traceback of errors in an author's code, with the values in it."""
     sinks: list[Sink] = [] if events is None else [events.append]
     if stream is not None:
         sinks.append(human(stream) if lines == "human" else jsonl(stream))

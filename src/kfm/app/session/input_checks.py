@@ -1,4 +1,5 @@
-"""What is asked for, checked before anything is opened to write: alike at every door, each in its own words."""
+"""Checks arguments before anything is opened for writing, alike for every interface. Each interface names them its own
+way."""
 
 from __future__ import annotations
 
@@ -15,15 +16,16 @@ from kfm.parsing.record_shape import nearest
 if TYPE_CHECKING:
     from kfm.config import Resolved
 
-Spelled = Callable[[str], str]  # how a door calls what it is given
+Spelled = Callable[[str], str]  # how an interface spells an argument
 
 
 def as_flag(name: str) -> str:
-    """As it is typed."""
+    """Return the name as a command-line flag."""
     return "--" + name.replace("_", "-")
 
 
 def one_line(name: str, text: str, limit: int = 200) -> str:
+    """Return the text. BadInput unless it is one short line."""
     if not isinstance(text, str):
         raise BadInput(f"{name} must be text", hint="give a str")
     if not is_printable(text) or len(text) > limit:
@@ -32,13 +34,14 @@ def one_line(name: str, text: str, limit: int = 200) -> str:
 
 
 def person(reason: str, actor: str, spelled: Spelled) -> dict[str, str]:
-    """Who and why, as they go into the ledger."""
+    """Return reason and actor for the ledger. BadInput unless each is one line."""
     said = {"reason": reason, "actor": actor}
     return {name: one_line(spelled(name), text, 1000) for name, text in said.items()}
 
 
 def set_aside(*, force: bool, abandon: bool, allow_deletions: int, reason: str, spelled: Spelled) -> dict[str, Any]:
-    """The rules a run sets aside. Each needs a reason, and a number of deletions is a number."""
+    """Return the rules that a run sets aside. BadInput if one is given without a reason, or if the number of deletions
+    is none."""
     if type(allow_deletions) is not int or not 0 <= allow_deletions < 10**15:
         name = spelled("allow_deletions")
         raise BadInput(f"{name} is not a number of keys", hint="give a whole number, 1 or more")
@@ -51,7 +54,7 @@ def set_aside(*, force: bool, abandon: bool, allow_deletions: int, reason: str, 
 
 
 def known_dataset(resolved: Resolved, text: str) -> str:
-    """A dataset the configuration names, or one that left it and still has refs."""
+    """Return the name of a dataset that kfm.yml names, or that left it and still has refs. BadInput for others."""
     name = dataset_id(text)
     known = sorted(resolved.config.datasets)
     if name in known:
@@ -71,7 +74,7 @@ def known_dataset(resolved: Resolved, text: str) -> str:
 
 
 def several(resolved: Resolved, datasets: tuple[str, ...], partition: str, spelled: Spelled) -> list[str]:
-    """The datasets of a run, each once; none named: all there are, what others read before them."""
+    """Return the datasets of a run, each once; if none is named, all, upstream ones first."""
     if partition and len(set(datasets)) != 1:
         raise BadInput(f"{spelled('partition')} is of one dataset", hint="name the dataset it is a part of")
     names = [known_dataset(resolved, name) for name in datasets] or in_order(resolved.config.datasets)

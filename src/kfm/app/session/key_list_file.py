@@ -44,8 +44,8 @@ def key_list_in_force(resolved: Resolved, state: State) -> Keys | None:
 
 
 def next_file(digest: str) -> str:
-    """The name under which the list of this digest waits until the ref names it. The digest is part of the name, so
-    two people who make a list at the same time write two files."""
+    """Return the name under which the list of this digest waits until the ref names it. The digest is part of the name,
+    so two people who make a list at the same time write two files."""
     return f"{FILE}.{digest.removeprefix('sha256:')[:16]}"
 
 

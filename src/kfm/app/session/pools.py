@@ -1,5 +1,4 @@
-"""Pools of an installation: a run takes a slot before it reads its sources, waits for one if it must, and gives it back
-however it ends."""
+"""Pools: a run takes a slot before it reads its sources, waits for one if necessary, and always returns it."""
 
 from __future__ import annotations
 
@@ -22,11 +21,12 @@ from kfm.store.process_identity import is_held, this_process
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
 
-PAUSE_S = 0.2  # between two looks of somebody who waits
+PAUSE_S = 0.2  # between two attempts of a waiting run
 
 
 def pool_of(session: Session, trigger: Trigger) -> str:
-    """Whose slot a run of it takes; empty: none. One that is no longer declared limits nothing."""
+    """Return the pool that a run of this trigger takes a slot of; empty if none. A pool that is no longer declared
+    limits nothing."""
     pools = session.config.pools
     if not pools or session.mode != "write" or trigger.kind == "operation":
         return ""
@@ -37,10 +37,10 @@ def pool_of(session: Session, trigger: Trigger) -> str:
 
 @contextmanager
 def slot(session: Session, trigger: Trigger, ports: Ports, unfinished: Run | None, *, patient: bool) -> Iterator[Ports]:
-    """The world of a run that has its slot, if it needs one. Not `patient`: Full where it would have to wait; its place
-    is kept for as long as it comes back."""
+    """Hold a slot while the run executes, and yield its ports. Without `patient`, raise Full instead of waiting; the
+    place in the queue is kept for the next attempt."""
     pool = pool_of(session, trigger)
-    if not pool or _is_cancelled(session, unfinished):  # that one only ends
+    if not pool or _is_cancelled(session, unfinished):  # a cancelled run only ends
         yield ports
         return
     asked = _asking(session, pool, trigger, unfinished)
@@ -63,7 +63,7 @@ def slot(session: Session, trigger: Trigger, ports: Ports, unfinished: Run | Non
         yield ports
     finally:
         heartbeat.end(tenure)
-        with suppress(KfmError):  # it runs out by itself
+        with suppress(KfmError):  # the lease expires by itself
             session.state.leases.release(taken)
 
 
@@ -75,7 +75,7 @@ def _asking(session: Session, pool: str, trigger: Trigger, unfinished: Run | Non
     return SlotRequest(
         pool=pool,
         slots=session.config.pools[pool],
-        key=key or digest(f"{this_process()}/{correlation_id(trigger)}".encode())[7:23],  # the same when it asks again
+        key=key or digest(f"{this_process()}/{correlation_id(trigger)}".encode())[7:23],  # the same at every attempt
         about=f"{trigger.dataset}/{trigger.partition}" if trigger.partition else trigger.dataset,
         received_ms=parse_instant(trigger.received_at, "a trigger") if trigger.received_at else now_ms,
         low=trigger.low,
@@ -85,7 +85,7 @@ def _asking(session: Session, pool: str, trigger: Trigger, unfinished: Run | Non
 def _wait(
     session: Session, asked: SlotRequest, trigger: Trigger, unfinished: Run | None, ports: Ports, *, patient: bool
 ) -> Lease | None:
-    """A slot; None: the run was cancelled while it waited, and only ends."""
+    """Return a slot; None if the run was cancelled while it waited."""
     lease_ms, waits = ports.settings.lease_ms, False
     while (lease := take(session.state, asked, this_process(), lease_ms, session.clock.now_ms(), is_held)) is None:
         if not patient:
@@ -106,7 +106,7 @@ def _wait(
 
 
 def check_wanted(session: Session, trigger: Trigger, unfinished: Run | None) -> None:
-    """Is the unfinished run, or the trigger that was kept, still to be done?"""
+    """Raise Conflict if another worker has ended the unfinished run or taken the trigger."""
     if unfinished is not None:
         now = session.state.runs.get(unfinished.run_id)
         wanted = now is not None and now.status == "RUNNING"
@@ -123,11 +123,12 @@ def _is_cancelled(session: Session, unfinished: Run | None) -> bool:
 
 
 def claims(session: Session, pool: str) -> PoolStatus:
-    """As it is now, whoever of those in it has died meanwhile."""
+    """Return the slots that are taken and the runs that wait, without those of dead processes."""
     return pool_status(session.state.leases.below(f"pool/{pool}"), session.clock.now_ms(), is_held)
 
 
 def shown(session: Session, pools: Sequence[str]) -> list[Pool]:
+    """Return the status of these pools."""
     now_ms = session.clock.now_ms()
     found = []
     for name in pools:
@@ -158,7 +159,7 @@ def _told(claim: Claim, now_ms: int) -> PoolClaim:
 
 
 def waits(session: Session) -> dict[str, list[tuple[int, int]]]:
-    """By dataset, from when to when what is at work or waits had to wait for a slot."""
+    """Return by dataset the periods in which its present runs waited for a slot."""
     found: dict[str, list[tuple[int, int]]] = {}
     for name in session.config.pools:
         stands = claims(session, name)

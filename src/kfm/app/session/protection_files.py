@@ -1,7 +1,7 @@
-"""Reads labels, masking policies and custodians' keys of an installation, strictly. No other module reads them.
+"""Reads labels, masking policies and custodians' keys of an installation. No other module reads them.
 
-With the keys that are at hand, callers who may read it get encrypted data decrypted. What is published is read from
-`session.objects`, which decrypts nothing.
+Callers who may read encrypted data get it decrypted with the keys at hand. Publishing reads `session.objects` instead,
+which decrypts nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _last_read: dict[str, tuple[tuple[object, ...], Labels]] = {}
 
 
 def is_configured(resolved: Resolved) -> bool:
-    """Return whether kfm.yml says anything about protected data. Every run asks, so the answer is kept."""
+    """Return whether kfm.yml says anything about protected data. The answer is cached, because every run needs it."""
     global _last_asked
     config = resolved.config
     if _last_asked[0] is not config:
@@ -43,7 +43,7 @@ def is_configured(resolved: Resolved) -> bool:
 
 
 def is_needed(resolved: Resolved, state: State) -> bool:
-    """Return whether anything is protected here: by kfm.yml, by signed labels, or by what the state remembers."""
+    """Return whether anything is protected: by kfm.yml, by signed labels, or by what the state remembers."""
     if is_configured(resolved):
         return True
     with state.reading():
@@ -86,7 +86,7 @@ def labels_of(resolved: Resolved) -> Labels:
 
 
 def custodians_of(resolved: Resolved) -> Protection:
-    """Return only the keys, for a caller who decrypts."""
+    """Return only the custodians' keys, for a caller who decrypts."""
     from kfm.engine.protected.protection import Protection
 
     return Protection(
@@ -130,7 +130,7 @@ def policies_of(resolved: Resolved, dataset: str) -> dict[str, MaskingPolicy]:
 
 
 def custodian_key(resolved: Resolved, name: str) -> CustodianKey:
-    """Return the key of a custodian, from where kfm.yml says it lies. BadInput if there is none, or no valid key."""
+    """Return the key of a custodian from the place that kfm.yml names. BadInput if there is none, or no valid one."""
     from kfm.crypto.custodian_key import CustodianKey
 
     found = resolved.config.custodians.get(name)

@@ -1,4 +1,4 @@
-"""What waits for a person, of whatever kind it is."""
+"""An item of the review queue."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import msgspec
 
 
 class Item(msgspec.Struct, frozen=True):
-    """`more` is told by `kfm review show`: evidence, by its names."""
+    """Something that waits for a person. `more` is the evidence that `kfm review show` prints, by name."""
 
     kind: str  # order | held | gate
     id: str
     dataset: str
     what: str
-    state: str  # open, approved, used, rejected or expired; of others: held, stopped
+    state: str  # change requests: open, approved, used, rejected or expired; others: held, stopped
     since: str
     until: str = ""
     asked_by: str = ""

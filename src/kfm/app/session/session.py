@@ -36,12 +36,12 @@ Loader = Callable[[Resolved, str, DatasetConfig], Updater]
 
 
 def _silent(stage: str, done: int, total: int) -> None:
-    """No progress wanted."""
+    """Show no progress."""
 
 
 class Session(msgspec.Struct, eq=False, kw_only=True, weakref=True):
-    """An open installation. In mode `write` it can be changed, in mode `read` only be read; in mode `dry` every change
-    stays in memory."""
+    """An open installation. Mode `write` permits changes, mode `read` none, and in mode `dry` every change stays in
+    memory."""
 
     resolved: Resolved
     config: Config
@@ -56,13 +56,13 @@ class Session(msgspec.Struct, eq=False, kw_only=True, weakref=True):
     publisher: Publisher
     load: Loader  # loads the updater of a dataset
     tree: str  # the folder in which authors' code is found
-    updaters: dict[str, Updater] = msgspec.field(default_factory=dict)  # loaded so far, by dataset
-    declared: dict[str, Declared] = msgspec.field(default_factory=dict)  # read from the settings so far, by dataset
-    custodians: Protection | None = None  # the custodians' keys, once one was needed
+    updaters: dict[str, Updater] = msgspec.field(default_factory=dict)  # updaters loaded so far, by dataset
+    declared: dict[str, Declared] = msgspec.field(default_factory=dict)  # settings read so far, by dataset
+    custodians: Protection | None = None  # the custodians' keys, read when first needed
     offered: Order | None = None  # the change request that the caller signed for the operation under way
-    undelivered: list[tuple[str, KfmError]] = msgspec.field(default_factory=list)  # by the last settling, by dataset
-    adopted: list[Receipt] = msgspec.field(default_factory=list)  # of labels and policies that runs took into force
-    untold: list[KfmError] = msgspec.field(default_factory=list)  # by the last settling: sinks that do not go on
+    undelivered: list[tuple[str, KfmError]] = msgspec.field(default_factory=list)  # by the last settlement
+    adopted: list[Receipt] = msgspec.field(default_factory=list)  # of rules that runs took into force
+    untold: list[KfmError] = msgspec.field(default_factory=list)  # sinks that failed in the last settlement
 
     def __enter__(self) -> Session:
         return self
@@ -84,8 +84,8 @@ def open_session(
     progress: Progress | None = None,
     clock: Clock | None = None,
 ) -> Session:
-    """Open an installation. Refused for writing if state or objects lie on storage that cannot keep what it
-    acknowledged, unless the configuration accepts that."""
+    """Open an installation. In mode `write`, Refused if state or objects lie on storage that may lose acknowledged
+    writes, unless kfm.yml accepts that."""
     if mode == "write" and not resolved.config.accept_weak_storage:
         for verdict in place_verdicts(resolved):
             if not verdict.ok:
@@ -105,7 +105,7 @@ def session_on(
     progress: Progress | None = None,
     clock: Clock | None = None,
 ) -> Session:
-    """Open an installation whose tables are open already. Storage is not checked."""
+    """Open an installation whose tables are already open. The storage is not checked."""
     clock = clock or from_environment()
     state = StoredState(tables, clock.now_ms)
     ledger = resolved.config.ledger
@@ -132,7 +132,7 @@ def session_on(
 
 
 def load(resolved: Resolved, name: str, dataset: DatasetConfig) -> Updater:
-    """Return a dataset's updater: the author's class, or one made from what the configuration declares."""
+    """Return a dataset's updater: the author's class, or one made from the declaration in kfm.yml."""
     if dataset.updater is not None:
         return load_updater(name, dataset.updater, resolved.in_tree)
     from kfm.updaters.transforms.transform_updater import load_declared
@@ -141,12 +141,12 @@ def load(resolved: Resolved, name: str, dataset: DatasetConfig) -> Updater:
 
 
 def trust_of(session: Session) -> Trust:
-    """Return the keys that this installation signs with and believes."""
+    """Return the keys that this installation signs with and trusts."""
     from kfm.app.session.trust import Trust
 
     return Trust(session.resolved, session.state, session.clock)
 
 
 def published_files(session: Session) -> Outside:
-    """Return the published files, for reading; also in a session that changes nothing."""
+    """Return the published files for reading, in any mode."""
     return session.publisher if session.mode == "write" else open_public(session.resolved, session.state)

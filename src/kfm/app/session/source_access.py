@@ -1,9 +1,9 @@
-"""How a source is reached: by its address, with what kfm.yml says of it. A layer is there only where it is asked for.
+"""Opens a source by its address, with the settings of kfm.yml. Layers are added only where a setting needs them:
 
-the reader of its address     file, http, s3
-patience                      asks again, where network.retries says so
-secrets                       headers and parameters, read from where they lie, now
-unpacking                     gzip, a member of an archive
+reader of the address     file, http, s3
+retry                     tries again, where network.retries is set
+secrets                   headers and parameters, read from their references at each fetch
+decompression             gzip, a member of an archive
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Reach:
-    """Of one house."""
+    """Opens the sources of one installation."""
 
     def __init__(
         self,
@@ -49,6 +49,7 @@ class Reach:
         self._dry = dry
 
     def open(self, dataset: str, declared: DatasetConfig | None, uri: str) -> Source:
+        """Return the reader of an address for a dataset, with its retries, secrets and decompression."""
         reader = self._reader(uri)
         sources = declared.sources if declared is not None else {}
         if any(source.headers or source.query for source in sources.values()):
@@ -102,8 +103,8 @@ class Reach:
         return S3Store(said.endpoint, said.region, keys)
 
     def _look(self, dataset: str, digest: str) -> None:
-        """Labels are on what is stored. One on the bytes of an archive says something of all that is in it, and nothing
-        of that is known by its bytes."""
+        """Raise Denied if the bytes of an archive have a label: such a label would say something about every member,
+        and the bytes of a member do not show it."""
         protection = self._protection_of(dataset)
         if protection is not None and any(label.of.bytes_ == digest for label in protection.labels.labels):
             raise Denied(

@@ -1,4 +1,4 @@
-"""What the sources of a dataset are asked for: what is fetched, and which versions of other datasets are read."""
+"""The requests of a dataset's sources: what is fetched, and which versions of other datasets are read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Reads = dict[str, tuple[Wanted, DataContract | None]]
 
 
 def asked_of(declared: DatasetConfig | None, request: FetchRequest) -> tuple[Fetches, Reads]:
-    """By the names of the sources. `request` has the limits of the installation."""
+    """Return what to fetch and which datasets to read, by source. `request` holds the limits of the installation."""
     fetched: Fetches = {}
     read: Reads = {}
     for name, source in (declared.sources if declared else {}).items():
@@ -50,10 +50,10 @@ def asked_of(declared: DatasetConfig | None, request: FetchRequest) -> tuple[Fet
 
 
 class Declared(NamedTuple):
-    """What kfm.yml says of a dataset, as a run of it is handed it: the same for every run of an open house."""
+    """The settings of a dataset, as its runs need them. They are the same for every run of a session."""
 
     config: Config
-    request: FetchRequest  # with the limits of the installation
+    request: FetchRequest  # holds the limits of the installation
     sources: Fetches
     datasets: Reads
     metadata: Mapping[str, Any]
@@ -61,11 +61,13 @@ class Declared(NamedTuple):
     config_hash: str
 
     def holds(self, config: Config) -> bool:
-        """Not where it was read again, nor in a child that was forked since."""
+        """Return whether these settings still apply: not after kfm.yml was read again, nor in a forked child
+        process."""
         return self.config is config and self.settings.holder == this_process()
 
 
 def declared_of(resolved: Resolved, config: Config, name: str, *, dry: bool) -> Declared:
+    """Return the settings of a dataset as its runs need them."""
     network, execute = config.network, config.execute
     request = FetchRequest(
         uri="",

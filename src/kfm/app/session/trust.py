@@ -1,4 +1,4 @@
-"""Which keys of the installation sign, and which are believed: those of the key list, where there is one."""
+"""The keys that an installation signs with, and those it trusts: the key list's, if there is one."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Purpose = Literal["checkpoint", "attest"]
 
 
 class Trusted(NamedTuple):
-    """Public keys that are believed. `revoked` once were; what only they signed proves nothing any more."""
+    """Trusted public keys. `revoked` ones were trusted once; what only they signed proves nothing any more."""
 
     public: list[bytes]
     revoked: list[bytes]
-    vouched: bool  # a key list says so, and not only our own settings
+    vouched: bool  # whether a key list vouches for them, and not only the settings
 
 
 def given(public: str) -> Trusted:
@@ -38,7 +38,7 @@ def given(public: str) -> Trusted:
 
 
 class Trust:
-    """The keys an installation signs with and believes. A key, and the library for it, is read when it is needed."""
+    """The keys that an installation signs with and trusts. A key, and the library for it, is loaded when needed."""
 
     def __init__(self, resolved: Resolved, state: State, clock: Clock) -> None:
         self._resolved = resolved
@@ -52,7 +52,8 @@ class Trust:
         return key_list_in_force(self._resolved, self._state)
 
     def believed(self, purpose: Purpose) -> Trusted:
-        """Return the keys of the list; without a list, the key that signs here, for which only the settings vouch."""
+        """Return the trusted keys: those of the list, else the key that signs here, for which only the settings
+        vouch."""
         keys = self.key_list()
         if keys is not None:
             listed = [key for key in keys.listed.keys if key.purpose == purpose]
@@ -62,7 +63,8 @@ class Trust:
         return Trusted([self._read(reference).public] if reference else [], [], vouched=False)
 
     def signer(self, purpose: Purpose) -> Signer | None:
-        """Return the key that signs, if the settings name one. Denied if the key list does not list it for this."""
+        """Return the signing key if the settings name one, else None. Denied if the key list does not permit it for
+        this purpose."""
         reference = self.reference(purpose)
         if not reference:
             return None
@@ -77,7 +79,7 @@ class Trust:
         return signer
 
     def check_readable(self, purpose: Purpose) -> None:
-        """BadInput if the settings name a key that is not there."""
+        """Raise BadInput if the settings name a key that cannot be read."""
         if reference := self.reference(purpose):
             self._resolved.secret(reference, os.environ)
 

@@ -1,4 +1,4 @@
-/** The command line of the runners. Twin of src/kfm/cli/runner.py, line by line. */
+/** The command line of the runners: accepts and refuses what src/kfm/cli/parser.py does for `python -m updater`. */
 
 import { KfmError } from "./errors.mjs";
 import { COMMANDS, DEFAULTS, FLAGS, HELP } from "./generated/words.mjs";
@@ -14,7 +14,7 @@ export class Told extends Error {}
 
 const HELP_FLAGS = ["-h", "--help"];
 
-/** What was typed. Flags for everywhere may stand before or after the command; for --help it throws Told. */
+/** The options that were typed. Global flags may stand before or after the command; for --help it throws Told. */
 export function parse(argv) {
   return new Typed(argv).all();
 }
@@ -42,7 +42,7 @@ class Typed {
       const word = this.words[this.at];
       this.at += 1;
       if (word === "--" && !onlyPlain) onlyPlain = true;
-      else if (onlyPlain || !this.isFlag(word)) this.takePlain(word);
+      else if (onlyPlain || !this.isFlag(word)) this.takePlain(word, onlyPlain);
       else this.takeFlag(word);
     }
     this.complete();
@@ -92,13 +92,13 @@ class Typed {
     this.found[keyOf(name)] = known.takes === "one" ? text : [...this.found[keyOf(name)], text];
   }
 
-  takePlain(word) {
+  takePlain(word, onlyPlain) {
     const known = COMMANDS[this.scope];
     if (known === undefined) {
       this.plain.push(word);
       return;
     }
-    if (!known.includes(word)) {
+    if (onlyPlain || !known.includes(word)) {
       this.refuse(`${this.door()} has no command ${printable(word, 40)}`, `its commands are ${known.join(", ")}`);
     }
     this.found[this.scope ? "subcommand" : "command"] = word;

@@ -8,7 +8,7 @@ import sys
 def main(argv: list[str] | None = None) -> int:
     from kfm.cli.main import main as kfm
 
-    return kfm(sys.argv[1:] if argv is None else argv, door="updater")
+    return kfm(sys.argv[1:] if argv is None else argv, program="updater")
 
 
 if __name__ == "__main__":

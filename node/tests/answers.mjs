@@ -51,7 +51,7 @@ export const ANSWERS = {
   sorted: (texts) => texts.sort(compare),
   typed: (argv) => {
     try {
-      const { scope: _, ...found } = parse(argv);
+      const { scope: _, help_text: __, ...found } = parse(argv);
       return found;
     } catch (problem) {
       if (problem instanceof Told) return { told: problem.message };

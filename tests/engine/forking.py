@@ -44,7 +44,7 @@ def be(request: dict[str, Any], out: int, err: int, given: int | None = None) ->
         io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)), encoding="utf-8"),
         io.TextIOWrapper(io.BufferedWriter(io.FileIO(2, "w", closefd=False)), encoding="utf-8", line_buffering=True),
     )
-    code = main(request["words"], door=request["door"])
+    code = main(request["words"], program=request["program"])
     sys.stdout.flush()
     sys.stderr.flush()
     return code
@@ -108,7 +108,7 @@ def attend(asked: socket.socket) -> None:
         code = 70
         try:
             asked.close()
-            code = be({"folder": folder, "words": words, "env": env, "door": "kfm"}, out, err, given)
+            code = be({"folder": folder, "words": words, "env": env, "program": "kfm"}, out, err, given)
         finally:
             os._exit(code)
     for file in (given, out, err):  # or who reads them would wait for us too

@@ -114,11 +114,11 @@ class Installation:
         self.folder = folder
 
     def kfm(
-        self, *words: str, env: Mapping[str, str] | None = None, expect: int | None = 0, door: str = "kfm"
+        self, *words: str, env: Mapping[str, str] | None = None, expect: int | None = 0, program: str = "kfm"
     ) -> Answer:
         if not _warm:
             _warm.append(Warm())
-        answer = _warm[0].kfm(self.folder, words, {**environment(), **(env or {})}, door)
+        answer = _warm[0].kfm(self.folder, words, {**environment(), **(env or {})}, program)
         assert expect is None or answer.code == expect, (words, answer)
         return answer
 
@@ -149,10 +149,12 @@ class Warm:
             text=True,
         )
 
-    def kfm(self, folder: Path, words: Sequence[str], env: Mapping[str, str], door: str = "kfm") -> Answer:
+    def kfm(self, folder: Path, words: Sequence[str], env: Mapping[str, str], program: str = "kfm") -> Answer:
         process = self._process
         assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(json.dumps({"folder": str(folder), "words": words, "env": dict(env), "door": door}) + "\n")
+        process.stdin.write(
+            json.dumps({"folder": str(folder), "words": words, "env": dict(env), "program": program}) + "\n"
+        )
         process.stdin.flush()
         return Answer(*json.loads(process.stdout.readline()))
 

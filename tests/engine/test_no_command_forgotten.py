@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Iterator
 
 from kfm.cli.parser import COMMANDS, build
-from kfm.cli.runner import FLAGS, HANDLERS
 from tests.engine.test_dry_run import DRY, LOOKING, RUNNER
 from tests.node.test_dry_run import DRY as BY_NODE
 
@@ -90,7 +89,7 @@ def test_nothing_is_traced_without_the_word_that_keeps_it_from_writing() -> None
 
 
 def test_no_command_of_the_runners_is_forgotten() -> None:
-    known = {tuple(name.split()) for name in HANDLERS}
-    assert {" ".join(command) for command in known} <= set(FLAGS)
+    known = {command for command, _ in leaves(build("", "updater"))}
+    assert known == {("run",), ("webhook", "verify")}
     assert commands_in(RUNNER, known) == known
     assert commands_in(BY_NODE, known) == known

@@ -104,7 +104,7 @@ class Site:
         return Answer(done.returncode, *said)
 
     def python(self, *words: str, env: Mapping[str, str] | None = None) -> Answer:
-        return self._python.kfm(*words, env=env, expect=None, door="updater")
+        return self._python.kfm(*words, env=env, expect=None, program="updater")
 
     def dry(self, *words: str, code: int | None = 0) -> Seen:
         """The same, and nothing may have changed; what it foretells is written beside the installation."""

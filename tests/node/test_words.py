@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from kfm.cli import runner
-from kfm.cli.parser import Usage
+from kfm.cli.parser import Usage, parse
 from kfm.cli.render import size
+from kfm.cli.work.run import plain
 from kfm.clock import parse_instant, rfc3339
 from kfm.errors import BadInput
 from kfm.model import names, redaction
@@ -23,6 +23,7 @@ from kfm.model.canonical import canonical
 from kfm.parsing import characters
 from kfm.parsing.characters import printable
 from tests.node.twin import Twin, essence, refusal
+from tests.project.node_files import runner_parsers
 
 # Half a surrogate pair stands for a byte that is no UTF-8: always the second half, never one before it.
 ODD = (
@@ -109,18 +110,19 @@ def typed(argv: list[str]) -> dict[str, Any]:
     words = StringIO()
     try:
         with redirect_stdout(words):
-            found = vars(runner.parse(argv))
+            found = vars(parse(argv, "updater"))
     except SystemExit:
         return {"ok": {"told": words.getvalue()}}
     except Usage as problem:
         return refusal(problem)
-    found.pop("handler")
+    for own in ("handler", "reports", "partition"):  # of Python
+        found.pop(own, None)
     return {"ok": json.loads(json.dumps(found))}
 
 
 def test_what_is_typed_is_read_alike(twin: Twin, count: Any) -> None:
     pick = random.Random(9)
-    flags = [flag.name for flags in runner.FLAGS.values() for flag in flags]
+    flags = [flag for one in runner_parsers().values() for flag in one._option_string_actions]
     others = ["run", "run", "webhook", "verify", "a", "--", "-", "-5", "-x", "- x", "", "--window=", "--force=1",
               "--json=", "-h", "--help", "--dry", "--windw", "rnu", "--config=x", "😀", "--header=a: b"]  # fmt: skip
     asked = [[pick.choice((*flags, *others, *others)) for _ in range(pick.randrange(6))] for _ in range(3000)]
@@ -130,8 +132,38 @@ def test_what_is_typed_is_read_alike(twin: Twin, count: Any) -> None:
     count("command lines read alike", len(asked))
 
 
-def test_the_help_names_every_flag_and_every_code() -> None:
-    for scope, flags in runner.FLAGS.items():
-        for flag in flags:
-            assert f"  {flag.name}" in runner.HELP[scope]
-        assert "-h, --help" in runner.HELP[scope]
+def test_the_help_of_the_runners_names_every_flag() -> None:
+    for one in runner_parsers().values():
+        for flag in one._option_string_actions:
+            assert f" {flag}" in one.format_help()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["rain"], ["rain", "snow", "--dry-run"], ["--json"], ["--quiet", "--verbose", "--no-color", "--exit-code"], []],
+)
+def test_the_shortcut_for_plain_lines_reads_them_as_the_parser_does(words: list[str]) -> None:
+    for program in ("kfm", "updater"):
+        shortcut = plain(["run", *words], program)
+        assert shortcut is not None and vars(shortcut) == vars(parse(["run", *words], program))
+
+
+def test_short_flags_are_read_by_kfm_alone() -> None:
+    assert parse(["run", "-q"]).quiet
+    assert plain(["run", "-q"], "updater") is None
+    with pytest.raises(Usage):
+        parse(["run", "-q"], "updater")
+
+
+@pytest.mark.parametrize("program", ["kfm", "updater"])
+def test_names_may_stand_between_flags(program: str) -> None:
+    assert parse(["run", "a", "--json", "b", "--dry-run", "c"], program).dataset == ["a", "b", "c"]
+    assert parse(["run", "a", "--json", "--", "-b"], program).dataset == ["a", "-b"]
+    with pytest.raises(Usage, match="unrecognized arguments: --windw b"):
+        parse(["run", "a", "--windw", "b"], program)
+
+
+def test_a_command_that_only_kfm_has_is_named_as_one_of_kfm() -> None:
+    with pytest.raises(Usage, match="updater has no command 'publish'") as refused:
+        parse(["publish", "rain"], "updater")
+    assert refused.value.hint == "use kfm publish"

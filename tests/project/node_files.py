@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import json
 import unicodedata
@@ -17,7 +18,7 @@ from msgspec import inspect
 
 import kfm
 from kfm import errors, fsio
-from kfm.cli import DEFAULTS, render, runner
+from kfm.cli import DEFAULTS, parser, render
 from kfm.config import (
     config_file,
     config_loader,
@@ -196,18 +197,47 @@ def _errors() -> str:
 
 
 def _words() -> str:
-    """What can be typed at the runners' door, and what is answered to --help."""
-    flags = {scope: [flag._asdict() for flag in known] for scope, known in runner.FLAGS.items()}
+    """The commands and flags of both runners, and the answers to --help."""
+    scopes = runner_parsers()
     return "\n" + "\n".join(
         _constant(name, value)
         for name, value in {
             "VERSION": kfm.__version__,
             "DEFAULTS": DEFAULTS,
-            "FLAGS": flags,
-            "COMMANDS": runner.COMMANDS,
-            "HELP": runner.HELP,
+            "FLAGS": {scope: _flags(one) for scope, one in scopes.items()},
+            "COMMANDS": {scope: list(_below(one)) for scope, one in scopes.items() if _below(one)},
+            "HELP": {scope: one.format_help() for scope, one in scopes.items()},
         }.items()
     )
+
+
+def runner_parsers() -> dict[str, parser.Parser]:
+    """The parsers of `python -m updater`, by the words before which they stand."""
+
+    def within(above: str, one: parser.Parser) -> dict[str, parser.Parser]:
+        found = {above: one}
+        for name, child in _below(one).items():
+            found |= within(f"{above} {name}".lstrip(), child)
+        return found
+
+    return within("", parser.build("", "updater"))
+
+
+def _below(one: parser.Parser) -> dict[str, parser.Parser]:
+    return next((dict(each.choices) for each in one._actions if isinstance(each, argparse._SubParsersAction)), {})
+
+
+def _flags(one: parser.Parser) -> list[dict[str, object]]:
+    """Every flag but -h: its name, how many values it takes, and the value that stands for its absence."""
+    found: list[dict[str, object]] = []
+    for each in one._actions:
+        if each.option_strings and not isinstance(each, argparse._HelpAction):
+            (name,) = each.option_strings
+            repeated = isinstance(each, argparse._AppendAction)
+            takes = "nothing" if each.nargs == 0 else "many" if repeated else "one"
+            fallback = DEFAULTS[each.dest] if each.default is argparse.SUPPRESS else each.default
+            found.append({"name": name, "takes": takes, "fallback": fallback})
+    return found
 
 
 def _catalogue() -> str:

@@ -40,9 +40,9 @@ CLAIMS: dict[str, Bug] = {
     **SOURCES,
     **KINDS,
     "U1 the same words": Bug(
-        "kfm.cli.runner:FLAGS",
-        'Flag("--dry-run")',
-        'Flag("--dryrun")',
+        "kfm.cli.work.run:arguments",
+        '"--dry-run", action',
+        '"--dryrun", action',
         "tests/node/test_seed_words.py::test_both_runners_take_the_word_and_end_with_the_same_code",
     ),
     "U1 the same codes": Bug(

@@ -46,8 +46,8 @@ WRITING = frozenset(
 )
 
 
-def main(argv: list[str] | None = None, *, door: str = "kfm") -> int:
-    """`door` says who reads what was typed: kfm knows every command, updater those that every runner has."""
+def main(argv: list[str] | None = None, *, program: str = "kfm") -> int:
+    """The exit code of a command line of `program`: kfm has every command, updater has those of both runners."""
     arguments = sys.argv[1:] if argv is None else argv
     if arguments == ["--version"] and _version():
         return 0
@@ -57,7 +57,7 @@ def main(argv: list[str] | None = None, *, door: str = "kfm") -> int:
     if "--dry-run" in arguments or WRITING.isdisjoint(arguments):
         sys.dont_write_bytecode = True  # who only looks leaves nothing behind, not even beside the code it loads
     try:
-        return _answer(arguments, door)
+        return _answer(arguments, program)
     finally:
         sys.dont_write_bytecode = before
         _let_go()
@@ -117,7 +117,7 @@ def _let_go() -> None:
             pass
 
 
-def _answer(arguments: list[str], door: str) -> int:
+def _answer(arguments: list[str], program: str) -> int:
     import contextlib
     import io
     import os
@@ -135,13 +135,13 @@ def _answer(arguments: list[str], door: str) -> int:
     try:
         try:
             with contextlib.redirect_stdout(help_text):
-                options = _parsed(arguments, door)
+                options = _parsed(arguments, program)
         except SystemExit as ended:  # after --help
             screen.text(help_text.getvalue())
             screen.finish()
             return ended.code if isinstance(ended.code, int) else 0
         screen = _screen(vars(options), os.environ)
-        screen.is_kfm = door == "kfm"
+        screen.is_kfm = program == "kfm"
         return _guarded(options, screen)
     except KfmError as problem:
         return _tell(screen, problem)
@@ -149,20 +149,16 @@ def _answer(arguments: list[str], door: str) -> int:
         return 141
 
 
-def _parsed(arguments: list[str], door: str) -> argparse.Namespace:
-    if door == "updater":
-        from kfm.cli import runner
-
-        return runner.parse(arguments)
+def _parsed(arguments: list[str], program: str) -> argparse.Namespace:
     if arguments[:1] == ["run"]:
         load_msgspec()
         from kfm.cli.work.run import plain
 
-        if (found := plain(arguments)) is not None:
+        if (found := plain(arguments, program)) is not None:
             return found
     from kfm.cli.parser import parse
 
-    return parse(arguments)
+    return parse(arguments, program)
 
 
 def _screen(flags: dict[str, Any], env: Mapping[str, str]) -> Screen:
@@ -233,10 +229,10 @@ def _call(options: argparse.Namespace, screen: Screen) -> int:
         if options.command is None:
             from kfm.cli.parser import Usage, build
 
-            help_text = getattr(options, "help_text", "") or build(None).format_help()
+            parser = build(None, "kfm" if screen.is_kfm else "updater")
             if screen.json:
-                raise Usage("no command given", hint=f"see `{help_text.split()[1]} --help`")
-            screen.words(help_text)
+                raise Usage("no command given", hint=f"see `{parser.prog} --help`")
+            screen.words(parser.format_help())
             return 2
         with contextlib.redirect_stdout(screen.err):  # what an updater prints is for people, not data
             return int(options.handler(options, screen))

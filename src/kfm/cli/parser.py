@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kfm.cli import DEFAULTS
-from kfm.cli.commands import ALIASES, GROUPS, KNOWN, load, meant
+from kfm.cli.commands import ALIASES, GROUPS, KNOWN, RUNNER, Command, Group, load, meant
 from kfm.errors import EXIT_CODES, KfmError
 from kfm.parsing.characters import printable
 
@@ -30,7 +30,11 @@ EXIT_TEXT = {
     "unavailable": "a source or service does not answer: retry later",
     "storage": "the disk failed; nothing more was acknowledged",
 }
-ABOUT = "KFM fetches open data, checks it, and publishes versioned copies that\nyou can trace, verify and roll back."
+ABOUT = {
+    "kfm": "KFM fetches open data, checks it, and publishes versioned copies that\n"
+    "you can trace, verify and roll back.",
+    "updater": "Runs what kfm.yml declares: fetch, check, plan, execute, commit.",
+}
 STREAMS = "stdout is data, stderr is for people; --json makes the data JSON."
 
 
@@ -48,6 +52,13 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=28, width=_width())
 
 
+class RunnerFormatter(Formatter):
+    """Help of the same width in every terminal, because the Node runner answers with the same text."""
+
+    def __init__(self, prog: str) -> None:
+        argparse.RawDescriptionHelpFormatter.__init__(self, prog, max_help_position=28, width=100)
+
+
 def _width() -> int:
     columns = os.environ.get("COLUMNS", "")
     if columns.isascii() and columns.isdigit() and int(columns[:4]) >= 40:
@@ -56,12 +67,12 @@ def _width() -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises `Usage`. `is_kfm` is false for `python -m updater`, which has only what every runner has."""
+    """A parser that raises `Usage`. `is_kfm` is false for `python -m updater`, which has what both runners have."""
 
     def __init__(self, **options: Any) -> None:
         self.is_kfm = options.pop("is_kfm", True)
         options.setdefault("allow_abbrev", False)
-        options.setdefault("formatter_class", Formatter)
+        options.setdefault("formatter_class", Formatter if self.is_kfm else RunnerFormatter)
         super().__init__(**options)
         self._below: Any = None
 
@@ -103,7 +114,9 @@ class Parser(argparse.ArgumentParser):
             *quiet,
             "--quiet",
             action="store_true",
-            help="only errors; a command that changes something is silent if it went well",
+            help="only errors; a command that changes something is silent if it went well"
+            if self.is_kfm
+            else "nothing on stderr but errors",
             **hidden,
         )
         group.add_argument("--no-color", action="store_true", help="no colours (NO_COLOR works too)", **hidden)
@@ -135,6 +148,24 @@ class Parser(argparse.ArgumentParser):
             help="private key to sign with, in a file of mode 600; may be repeated",
         )
 
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """The options and the words that no argument takes.
+
+        Names that may be repeated may stand between flags. argparse alone takes those before the first flag or
+        behind it, and returns the others.
+        """
+        options, unknown = super().parse_known_args(args, namespace)
+        at = unknown.index("--") if "--" in unknown else len(unknown)
+        words = [*unknown[:at], *unknown[at + 1 :]]
+        if words:
+            takers = [each for each in self._get_positional_actions() if each.nargs == "*" and each.choices is None]
+            if not takers or any(self._parse_optional(word) is not None for word in unknown[:at]):
+                return options, unknown
+            setattr(options, takers[0].dest, [*getattr(options, takers[0].dest), *words])
+        return options, []
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
@@ -151,7 +182,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class Root(Parser):
-    """The parser of `kfm`; its help lists the commands by group."""
+    """The parser of a program; its help lists the commands by group."""
 
     def format_help(self) -> str:
         formatter = self._get_formatter()
@@ -161,32 +192,41 @@ class Root(Parser):
             formatter.end_section()
         codes = "\n".join(f"  {code:>3}  {EXIT_TEXT[name]}" for name, code in EXIT_CODES.items())
         return (
-            f"usage: kfm COMMAND [ARGUMENTS]\n\n{ABOUT}\n\n{_overview()}\n{formatter.format_help()}\n"
-            f"exit codes:\n{codes}\n\n{STREAMS}\n`kfm COMMAND --help` explains a command.\n"
+            f"usage: {self.prog} COMMAND [ARGUMENTS]\n\n{ABOUT[self.prog]}\n\n{_overview(self.prog)}\n"
+            f"{formatter.format_help()}\nexit codes:\n{codes}\n\n{STREAMS}\n"
+            f"`{self.prog} COMMAND --help` explains a command.\n"
         )
 
 
-def _overview() -> str:
+def _overview(program: str) -> str:
     """The commands by group, a line each."""
-    longest = max(map(len, KNOWN))
+    own = Group("commands", "", tuple(Command(name, one.summary) for name, one in RUNNER.items()))
+    longest = max(map(len, _commands(program)))
     return "\n".join(
         f"{group.title}:\n" + "".join(f"  {one.name:<{longest}}  {one.summary}\n" for one in group.commands)
-        for group in GROUPS
+        for group in (GROUPS if program == "kfm" else (own,))
     )
 
 
-def parse(argv: list[str]) -> argparse.Namespace:
-    """The options that were typed. Global flags may stand before or after the command.
+def _commands(program: str) -> dict[str, Command]:
+    """The command of kfm behind every command of a program."""
+    return KNOWN if program == "kfm" else RUNNER
+
+
+def parse(argv: list[str], program: str = "kfm") -> argparse.Namespace:
+    """The options that were typed after `program`. Global flags may stand before or after the command.
 
     Raises Usage, and SystemExit after --help.
     """
     at = _command_at(argv)
-    name = "" if at < 0 else ALIASES.get(argv[at], argv[at])
-    if name and name not in KNOWN:
-        raise _unknown([word for word in argv[at:] if not word.startswith("-")])
+    name = "" if at < 0 else argv[at]
+    if program == "kfm":
+        name = ALIASES.get(name, name)
+    if name and name not in _commands(program) and {"-h", "--help"}.isdisjoint(argv[:at]):
+        raise _unknown([word for word in argv[at:] if not word.startswith("-")], program)
     if name == "publish" and not {"--check", "--repair"}.isdisjoint(argv):
         raise Usage("kfm publish has no --check and no --repair", hint="see `kfm reconcile --help`")
-    parser = build(name or None)
+    parser = build(name or None, program)
     typed = [*argv[:at], name, *argv[at + 1 :]] if name else argv
     options, unknown = parser.parse_known_args(typed, argparse.Namespace(**DEFAULTS))
     if unknown:
@@ -202,16 +242,20 @@ def _command_at(argv: list[str]) -> int:
     return -1
 
 
-def _unknown(words: list[str]) -> Usage:
+def _unknown(words: list[str], program: str) -> Usage:
     """Names the command that does what an unknown word means, or the one that is spelled like it."""
     from kfm.parsing.record_shape import nearest
 
-    if by_meaning := meant(words):
+    if program == "kfm":
+        by_meaning, known = meant(words), sorted((*KNOWN, *ALIASES))
+    else:
+        by_meaning, known = (words[0] if words[0] in KNOWN else meant(words)), sorted(RUNNER)
+    if by_meaning:
         hint = f"use kfm {by_meaning}"
     else:
-        close = nearest(words[0], sorted((*KNOWN, *ALIASES)))
-        hint = f"did you mean {close}?" if close else "see `kfm --help`"
-    return Usage(f"kfm has no command {printable(words[0], 40)}", hint=hint)
+        close = nearest(words[0], known)
+        hint = f"did you mean {close}?" if close else f"see `{program} --help`"
+    return Usage(f"{program} has no command {printable(words[0], 40)}", hint=hint)
 
 
 def _unrecognized(parser: argparse.ArgumentParser, command: str | None, unknown: list[str]) -> Usage:
@@ -220,7 +264,8 @@ def _unrecognized(parser: argparse.ArgumentParser, command: str | None, unknown:
     flags = {flag.lstrip("-").replace("-", "_"): flag for flag in _flags(parser)}
     words = [word.partition("=")[0].lstrip("-") for word in unknown if word.startswith("-")]
     close = nearest(words[0], sorted(flags)) if words else ""
-    hint = f"did you mean {flags[close]}?" if close else f"see `{f'kfm {command}' if command else 'kfm'} --help`"
+    asked = f"{parser.prog} {command}" if command else parser.prog
+    hint = f"did you mean {flags[close]}?" if close else f"see `{asked} --help`"
     return Usage(f"unrecognized arguments: {printable(' '.join(unknown), 100)[1:-1]}", hint=hint)
 
 
@@ -234,17 +279,18 @@ def _flags(parser: argparse.ArgumentParser) -> set[str]:
     return found
 
 
-def build(only: str | None = "") -> Parser:
+def build(only: str | None = "", program: str = "kfm") -> Parser:
     """The parser of every command; with a name that of one; with None that of global flags alone."""
-    parser = Root(prog="kfm")
+    is_kfm = program == "kfm"
+    parser = Root(prog=program, is_kfm=is_kfm)
     parser.add_argument("--version", action="store_true", help="print the version")
     parser.add_globals()
     below = parser.below("command")
-    for command in KNOWN.values():
-        if only in ("", command.name):
+    for name, command in _commands(program).items():
+        if only in ("", name):
             module = load(command.name)
             description = f"{command.summary}.\n{getattr(module, 'MORE', '')}".strip()
-            child = below.add_parser(command.name, help=command.summary, description=description)
+            child = below.add_parser(name, help=command.summary, description=description, is_kfm=is_kfm)
             child.add_globals()
             module.arguments(child)
     return parser

@@ -30,9 +30,10 @@ A run over unchanged inputs is a NOOP. Its result is processed, not published: s
 
 
 _PLAIN_FLAGS = {
-    "--json": "json", "-q": "quiet", "--quiet": "quiet", "--no-color": "no_color", "-v": "verbose",
-    "--verbose": "verbose", "--dry-run": "dry_run", "--exit-code": "exit_code",
+    "--json": "json", "--quiet": "quiet", "--no-color": "no_color", "--verbose": "verbose", "--dry-run": "dry_run",
+    "--exit-code": "exit_code",
 }  # fmt: skip
+_SHORT_FLAGS = {"-q": "quiet", "-v": "verbose"}  # of kfm, not of the runners
 
 
 def arguments(parser: Parser) -> None:
@@ -43,6 +44,7 @@ def arguments(parser: Parser) -> None:
         parser.add_argument(
             "--partition", default="", metavar="P", help="one part of the dataset, e.g. a day or a tile"
         )
+    parser.set_defaults(partition="")
     parser.add_argument("--force", action="store_true", help="run again although nothing changed; needs --reason")
     parser.add_argument(
         "--allow-deletions", metavar="N", help="let at most N keys go, whatever the deletion budget; needs --reason"
@@ -56,8 +58,8 @@ def arguments(parser: Parser) -> None:
     parser.set_defaults(handler=run, reports=True)
 
 
-def plain(argv: list[str]) -> argparse.Namespace | None:
-    """The options of `kfm run` with names and plain flags only, equal to what the parser returns; None for other lines.
+def plain(argv: list[str], program: str = "kfm") -> argparse.Namespace | None:
+    """The options of `run` with names and plain flags only, equal to what the parser returns; None for other lines.
 
     To build a parser takes longer than the run of a small file.
     """
@@ -65,7 +67,8 @@ def plain(argv: list[str]) -> argparse.Namespace | None:
         return None
     names = [word for word in argv[1:] if not word.startswith("-")]
     flags = [word for word in argv[1:] if word.startswith("-")]
-    if not all(flag in _PLAIN_FLAGS for flag in flags) or (names and argv[1 : 1 + len(names)] != names):
+    known = _PLAIN_FLAGS | _SHORT_FLAGS if program == "kfm" else _PLAIN_FLAGS
+    if not all(flag in known for flag in flags) or (names and argv[1 : 1 + len(names)] != names):
         return None
     found: Any = SimpleNamespace(
         **DEFAULTS, version=False, command="run", handler=run, reports=True, dataset=names, dry_run=False, window="",
@@ -73,14 +76,14 @@ def plain(argv: list[str]) -> argparse.Namespace | None:
         actor=None,
     )  # fmt: skip
     for flag in flags:
-        setattr(found, _PLAIN_FLAGS[flag], True)
+        setattr(found, known[flag], True)
     return found  # type: ignore[no-any-return]
 
 
 def run(options: argparse.Namespace, screen: Screen) -> int:
     who = person(options)
     window = one_line("--window", options.window)
-    partition = one_line("--partition", getattr(options, "partition", ""))  # not every runner has them
+    partition = one_line("--partition", options.partition)
     overrides = set_aside(options, who["reason"])
     resolved = settings(options)
     names = several(resolved, tuple(options.dataset), partition, as_flag)

@@ -226,7 +226,7 @@ def test_a_page_is_said_to_be_one_and_what_it_is_made_from_is_verified(proving: 
     file, *made_from = answer.data["checks"]
     assert (file["what"], file["state"]) == ("file", "ok")
     assert file["found"].startswith(f"{name} is a page, made from rain-gauges sha256:")
-    assert "nobody signs a page" in file["found"]
+    assert "pages are not signed" in file["found"]
     assert made_from == proving("verify", "rain-gauges", "--json").data["checks"]
     sent = tmp_path / "as-somebody-got-it.html"
     sent.write_bytes(page.read_bytes())

@@ -53,7 +53,7 @@ def test_signed_heads_are_made_when_due_written_outside_and_verified(signed: Kfm
     answer = signed("audit", "verify", "--json")
     assert answer.code == 0, answer.out
     assert {**answer.data, "root": ""} == {
-        "verdict": "intact", "why": "5 entries; the last 1 are younger than the last checkpoint", "entries": 5,
+        "verdict": "intact", "why": "5 entries; the last 1 are newer than the last checkpoint", "entries": 5,
         "root": "", "covered": 4, "checkpoints": 2, "first_bad": 0, "vouched": False, "keys": [str(KEY)],
         "passed_over": 0,
     }  # fmt: skip

@@ -35,7 +35,7 @@ def test_a_file_that_is_added_changed_or_taken_away_is_followed(tmp_path: Path) 
     with opened(tmp_path, PLAIN) as site:
         assert passed(site) == [] and site.upkeep.schedules == 0
         wrote(site, DAILY)
-        assert passed(site) == [] and site.upkeep.news() == ["the files of schedules have changed: schedules 1 now"]
+        assert passed(site) == [] and site.upkeep.news() == ["the schedule files have changed; number of schedules: 1"]
         assert passed(site, HOUR) == ["rain"]
         (tmp_path / "rain.csv").write_text("n\n5\n6\n7\n8\n")
         wrote(site, DAILY.replace('"0 * * * *"', '"30 3 * * *"'))
@@ -87,8 +87,11 @@ def test_a_process_that_is_up_hears_of_it_and_says_when_it_must_be_restarted(ins
     with process.up(installed) as one:
         for change, said in (
             (None, "schedules 1"),
-            (("pipelines/schedules/more.yml", DAILY.replace("dataset: rain", "dataset: slow")), "schedules 2 now"),
-            (("kfm.yml", process.SAID + "# more\n"), "start it anew"),
+            (
+                ("pipelines/schedules/more.yml", DAILY.replace("dataset: rain", "dataset: slow")),
+                "schedules: 2",
+            ),
+            (("kfm.yml", process.SAID + "# more\n"), "start it again"),
         ):
             if change is not None:
                 (installed / change[0]).write_text(change[1])

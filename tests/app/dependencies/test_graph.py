@@ -54,7 +54,7 @@ def test_each_way_of_not_being_current_is_named(kfm: Kfm) -> None:
     assert kfm("promote", "tops", "--reason", "ready").code == 0
     assert kfm("rollback", "tops", "--to", "nothing", "--reason", "must go").code == 0
     assert stands(kfm, "deep") == "withdrawn"
-    assert "was taken back from the public" in kfm("lineage", "graph", "deep").out
+    assert "was withdrawn from the public" in kfm("lineage", "graph", "deep").out
 
 
 def test_why_not_tells_of_it_too(pair: Kfm) -> None:

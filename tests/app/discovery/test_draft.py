@@ -292,7 +292,7 @@ def test_a_bad_day_at_any_call_is_made_good_by_the_next_look(place: Place, call:
 
 
 WRONG = {
-    "no repository": ("no git", 3, "lies in no git repository"),
+    "no repository": ("no git", 3, "is not in a git repository"),
     "a file that was changed": ("dirty", 3, "is not the one of 'main'"),
     "a base that is not there": ("base", 3, "there is no branch 'nowhere'"),
     "a remote that is not there": ("remote", 3, "there is no remote 'nowhere'"),

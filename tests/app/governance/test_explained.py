@@ -42,7 +42,7 @@ def test_what_is_restricted_is_told_without_its_name_or_count(site: Site) -> Non
 def test_why_it_is_masked_or_waits_is_told_with_whom_to_ask(site: Site) -> None:
     found = {one["what"]: one for one in reversed(site.kfm("why-not", "sites", "--json").data["reasons"])}
     assert "resolution 7" in found["masked"]["why"] and found["masked"]["do"] == "kfm labels show sites"
-    assert "promote was asked for by olli and is open" in found["approval"]["why"]
+    assert "promote was requested by olli and is open" in found["approval"]["why"]
     assert found["approval"]["do"].startswith("kfm review show ")
     assert site.kfm("why-not", "sites", "--exit-code", expect=None).code in (3, 7)
     closed = {one["what"]: one for one in site.kfm("why-not", "vault", "--json").data["reasons"]}

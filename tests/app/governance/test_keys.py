@@ -121,7 +121,7 @@ def test_a_list_cannot_be_switched_off_or_put_back(site: Site, how: str) -> None
     ):
         answer = site.kfm(*words)
         assert answer.code == 4, words
-        assert "keys.json is" in answer.err and "cannot be switched off" in answer.err
+        assert "keys.json is" in answer.err and "cannot be removed" in answer.err
     assert not os.path.exists(site.key("mallory"))
     file.write_bytes(good)
     assert site.kfm("keys", "list").code == 0

@@ -55,10 +55,10 @@ def warrant(session: Session, updater: Updater, trigger: Trigger, moves: list[Re
             return _lowering(session, using, moves[0]) if moves[0].ref == refs.LABELS else using
         refused += [f"{order.request.id}: {reason}" for reason in verdict.reasons]
     raise Denied(
-        f"{wanted.action} of {wanted.dataset} is signed by nobody who may do it"
+        f"{wanted.action} of {wanted.dataset} has no signature of a person who may do it"
         if not refused
         else f"{wanted.action} of {wanted.dataset} may not be done: {'; '.join(refused[:20])}",
-        hint="sign it with --key FILE; what takes others too is then asked for, see `kfm review list`",
+        hint="sign it with --key FILE; if others must sign too, this makes a change request, see `kfm review list`",
     )
 
 
@@ -96,7 +96,9 @@ def _ruled(session: Session, trigger: Trigger, move: RefMove) -> ApprovalRequest
         action, whose = found.action, found.custodians
     else:
         if digest(current(session, move.ref)) != move.after:
-            raise Denied("it was changed since this was signed", hint="look at it, and ask anew", rule="rules.changed")
+            raise Denied(
+                "it was changed since this was signed", hint="look at it, and request it again", rule="rules.changed"
+            )
         action, whose = weigh_rule(session, move.ref, move.before)
     return ApprovalRequest(
         id="",
@@ -154,7 +156,9 @@ def orders(session: Session) -> Iterator[Order]:
         found = [read_order(body) for _, body in session.state.orders.all()]
         moved = [each for each in found if session.state.refs.at(refs.order(each.request.id)) != each.digest]
     if moved:
-        raise Corrupt(f"order {moved[0].request.id} is not what was signed", hint="restore the state from a copy")
+        raise Corrupt(
+            f"change request {moved[0].request.id} is not what was signed", hint="restore the state from a copy"
+        )
     yield from found
 
 
@@ -223,7 +227,7 @@ def _listing(session: Session, trigger: Trigger, move: RefMove) -> Warrant:
     file = session.objects.read(trigger.params.get("file", ""))
     after = first_list(file, now(session)) if current is None else next_list(current, file, now(session))
     if after.digest != move.after:
-        raise Denied("the key list that was signed is another one", hint="make it anew with `kfm keys`")
+        raise Denied("the key list that was signed is another one", hint="make it again with `kfm keys`")
     return Warrant()
 
 
@@ -239,7 +243,7 @@ def _signing(session: Session, op: str, keys: Keys | None, move: RefMove) -> War
         reasons.append("request.changed")
     if reasons:
         raise Denied(
-            f"{op} of order {new.request.id} counts for nothing: {'; '.join(reasons)}",
+            f"{op} of change request {new.request.id} does not count: {'; '.join(reasons)}",
             hint="docs/guides/keys.md says what each of these means",
         )
     return Warrant(orders=[(new.request.digest, new.body)], held={refs.KEY_LIST: keys.digest})

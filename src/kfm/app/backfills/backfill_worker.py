@@ -206,7 +206,7 @@ def _begun(session: Session, board: BackfillProgress) -> Trigger:
     ):
         raise PlanDrift(
             f"backfill {plan.backfill} was planned with other code, another version or settings of {plan.dataset}",
-            hint=f"go back to them, or end it (`kfm backfill cancel {plan.backfill}`) and start it anew",
+            hint=f"go back to them, or end it (`kfm backfill cancel {plan.backfill}`) and start it again",
         )
     moved = next(iter(session.state.refs.history(board.ref, reverse=True, limit=1)))
     reason = f"backfill {plan.backfill}" + (f": {moved.reason}" if moved.reason else "")

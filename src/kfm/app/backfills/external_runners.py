@@ -124,10 +124,10 @@ def check(resolved: Resolved, kinds: Sequence[Kind], env: Mapping[str, str]) -> 
             if body is None:
                 found.append(File(kind, file, "absent", f"write it with `kfm runners write {kind}`"))
             elif line := _secret_in(body, known):
-                found.append(File(kind, file, "secret", f"line {line} holds a secret: withdraw it, and take it out"))
+                found.append(File(kind, file, "secret", f"line {line} holds a secret: revoke it, and remove the line"))
             elif body != text.encode():
                 line = _first_difference(body, text.encode())
-                about = f"differs from line {line} on; write it anew with `kfm runners write {kind}`"
+                about = f"differs from line {line} on; write it again with `kfm runners write {kind}`"
                 found.append(File(kind, file, "stale", about))
             else:
                 found.append(File(kind, file, "current"))

@@ -136,7 +136,7 @@ class Upkeep:
         self._files_at = now
         if (config := _changed_at(session)) != self._config:
             self._config = config
-            self._news.append("kfm.yml has changed: this goes on as it began; stop it and start it anew")
+            self._news.append("kfm.yml has changed: this process keeps the old settings; stop it and start it again")
         try:
             files, self._files = self._files, stamp(session.resolved)
             if files == self._files:
@@ -148,7 +148,7 @@ class Upkeep:
         self._ticker = Ticker(session, self._datasets, self._told)
         self.watching.follow(_is_polled(session))
         self.readings += 1
-        self._news.append(f"the files of schedules have changed: schedules {self.schedules} now")
+        self._news.append(f"the schedule files have changed; number of schedules: {self.schedules}")
         session.log.event("schedules.changed", schedules=self.schedules)
 
     def news(self) -> list[str]:

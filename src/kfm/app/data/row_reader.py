@@ -54,7 +54,7 @@ def rows_of(objects: Objects, entry: ManifestEntry) -> Rows:
     readers = {"csv": _csv, "ndjson": _ndjson, "geojson": _geojson, "parquet": _parquet}
     kind = kind_of(entry)
     if not kind:
-        raise Unknown(f"rows are not told of {entry.media_type or 'what has no media type'}")
+        raise Unknown(f"rows of {entry.media_type or 'data without a media type'} cannot be compared")
 
     def read() -> Iterator[Row]:
         with closing(objects.open(entry.digest)) as file:
@@ -122,12 +122,10 @@ def _parquet(file: BinaryIO) -> Iterator[Row]:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise Unknown(
-            "rows of Parquet are told where pyarrow is installed: pip install 'kansas-frontier-matrix[export]'"
-        ) from None
+        raise Unknown("comparing rows of Parquet needs pyarrow: pip install 'kansas-frontier-matrix[export]'") from None
     body = file.read(MOST_PARQUET + 1)
     if len(body) > MOST_PARQUET:
-        raise Unknown(f"rows are not told of Parquet of more than {MOST_PARQUET >> 30} GiB")
+        raise Unknown(f"rows of Parquet files are not compared above {MOST_PARQUET >> 30} GiB")
     try:
         opened = parquet.ParquetFile(pyarrow.BufferReader(body))
         for batch in opened.iter_batches(batch_size=2000):

@@ -182,8 +182,8 @@ def compare(
     may_look = look and level == "public"
     if limit and not may_look:
         raise Denied(
-            f"rows are not shown of {after.dataset}: it is not plainly public ({level})",
-            hint="without --rows, keys are compared by whoever may read them; `kfm cat` reads one",
+            f"rows are not shown of {after.dataset}: it is not public ({level})",
+            hint="leave out --rows to compare keys; `kfm cat` shows one",
         )
     by = _keys(session, key, before.dataset, after.dataset)
     listed: list[KeyChange] = []
@@ -208,7 +208,7 @@ def counted_only(found: Difference) -> Difference:
     """Return a difference reduced to counts of keys, which may be shown to any caller for masked data."""
     import msgspec
 
-    return msgspec.structs.replace(found, changes=[], rows=None, why="it is not plainly public: only counts are told")
+    return msgspec.structs.replace(found, changes=[], rows=None, why="it is not public: only counts are shown")
 
 
 def check_may_compare(session: Session, before: Point, after: Point) -> bool:
@@ -217,7 +217,7 @@ def check_may_compare(session: Session, before: Point, after: Point) -> bool:
     if level not in PUBLISHABLE:
         raise Denied(
             f"{after.dataset} is {level}: two versions of it are not compared",
-            hint=f"who may read it compares its keys with `kfm diff {after.dataset}`",
+            hint=f"a person who may read it compares its keys with `kfm diff {after.dataset}`",
         )
     return level == "public"
 
@@ -235,7 +235,7 @@ def _level(session: Session, before: Point, after: Point) -> Level:
 
 
 def _why(level: Level, look: bool) -> str:
-    return f"it is not plainly public ({level})" if look else "not looked at"
+    return f"it is not public ({level})" if look else "not looked at"
 
 
 def _with_rows(session: Session, change: Change, by: Callable[[str], tuple[str, ...]], limit: int) -> KeyChange:

@@ -44,7 +44,7 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[CheckResult]:
         waiting = sum(1 for _ in session.state.runs.unfinished())
         found.append(CheckResult(check="runs.unfinished", ok=True, found=str(waiting)))
         owed = sorted(session.state.outbox.due("publish"))
-        why = "`kfm resume` delivers what was committed and not yet told to the outside" if owed else ""
+        why = "`kfm resume` delivers what was committed and is still pending" if owed else ""
         found.append(CheckResult(check="publish.waiting", ok=True, found=", ".join(owed) or "0", why=why))
         unfit = label_verdicts(session)
         found += unfit
@@ -230,6 +230,6 @@ def verify_everything(session: Session) -> list[CheckResult]:
             check="objects.bytes",
             ok=True,
             found=f"{stored} objects intact"
-            + (f"; {report.closed} versions are sealed, and what they name was not followed" if report.closed else ""),
+            + (f"; {report.closed} versions are encrypted, and their content was not checked" if report.closed else ""),
         ),
     ]

@@ -101,7 +101,7 @@ def _pools(session: Session) -> Iterator[Metric]:
         longest = max((now_ms - claim.since_ms for claim in now.waiting), default=0)
         waits.append(({"pool": name}, float(longest)))
         held.append(({"pool": name}, float(len(now.held))))
-    yield Metric("kfm_pool_wait_ms", "gauge", "how long the one waits that waits longest", waits)
+    yield Metric("kfm_pool_wait_ms", "gauge", "longest time that a run waits", waits)
     yield Metric("kfm_pool_held", "gauge", "slots that are taken", held)
 
 
@@ -125,7 +125,7 @@ def _ticks(session: Session) -> Iterator[Metric]:
     due = [each.next_ms for each in shown(session) if each.next_ms is not None]
     late = max(now_ms - min(due), 0) // MINUTE_MS if due else 0
     yield Metric(
-        "kfm_tick_overdue_minutes", "gauge", "since something was due that nobody claimed", [({}, float(late))]
+        "kfm_tick_overdue_minutes", "gauge", "time since the oldest unclaimed tick was due", [({}, float(late))]
     )
     newest = session.state.ticks.newest()
     at: list[tuple[dict[str, str], float]] = [] if newest is None else [({}, newest.claimed_ms / 1000)]

@@ -208,7 +208,7 @@ def _later(found: list[DatasetStatus], everything_frozen: bool) -> Iterator[Next
             yield NextStep(command=f"kfm thaw {each.dataset}", why="it is frozen", dataset=each.dataset)
     for each in found:
         if each.is_held:
-            yield NextStep(command=f"kfm quarantine {each.dataset}", why="something is held back", dataset=each.dataset)
+            yield NextStep(command=f"kfm quarantine {each.dataset}", why="rows are quarantined", dataset=each.dataset)
     for each in found:
         if not (each.is_made or each.is_frozen or each.at_work or each.unfinished or each.is_failing):
             yield NextStep(command=f"kfm run {each.dataset}", why="it was never made", dataset=each.dataset)
@@ -223,7 +223,7 @@ def _clock(session: Session) -> Iterator[NextStep]:
 
     now_ms = session.clock.now_ms()
     if any(is_overdue(each, now_ms) for each in shown(session)):
-        yield NextStep(command="kfm up", why="a schedule is due and nobody looks")
+        yield NextStep(command="kfm up", why="a schedule is due and no process runs it")
     elif any(True for _ in session.state.inbox.waiting()):
         yield NextStep(command="kfm resume", why="triggers wait")
 

@@ -21,14 +21,14 @@ from kfm.model.records import Decision, LedgerEntry, RefEntry, RefMove
 MOST = 5  # faults of each kind that are reported
 # What each rule requires: of every version, and if the installation has a catalog.
 GRAPH = {
-    "graph.broken": "the graph of lineage says what the receipts say of all that it was made of",
-    "graph.circle": "no version was made of itself, by whatever way",
+    "graph.broken": "the lineage graph agrees with the receipts of everything it was made of",
+    "graph.circle": "no version was made of itself, directly or through others",
     "graph.orphan": "every version it was made of has a record",
 }
 CATALOG = {
-    "catalog.links": "every link of what the catalog would say leads to a file",
-    "catalog.schema": "what the catalog would say of it is valid to the schemas it names",
-    "catalog.unchecked": "what the catalog would say of it can be checked here",
+    "catalog.links": "every link in its catalog documents leads to a file",
+    "catalog.schema": "its catalog documents are valid by the schemas they name",
+    "catalog.unchecked": "its catalog documents can be checked here",
 }
 
 Version = tuple[str, str]  # dataset and digest
@@ -74,9 +74,9 @@ def _catalog(session: Session, move: RefMove, now_ms: int) -> Iterator[Fault]:
     except Unavailable as problem:
         yield Fault("catalog.unchecked", f"catalog: {problem.message}; {problem.hint}")
     except KfmError as problem:
-        yield Fault("catalog.schema", f"catalog: what it would say cannot be made: {problem.code}")
+        yield Fault("catalog.schema", f"catalog: its documents cannot be made: {problem.code}")
     except Exception as problem:  # an author's metadata may raise anything, and the message may quote it
-        yield Fault("catalog.schema", f"catalog: what it would say cannot be made ({type(problem).__name__})")
+        yield Fault("catalog.schema", f"catalog: its documents cannot be made ({type(problem).__name__})")
 
 
 def _documents(session: Session, move: RefMove, now_ms: int) -> Iterator[Fault]:
@@ -156,7 +156,7 @@ def _made_of(session: Session, version: Version) -> Iterator[Version | Fault]:
     for run_id in state.lineage.makers(dataset, digest):
         receipt = state.ledger.receipt(run_id)
         if receipt is None or made_by(receipt) != digest:
-            yield Fault("graph.broken", f"graph: run {run_id} is named as a maker, and its receipt does not say so")
+            yield Fault("graph.broken", f"graph: run {run_id} is listed as a maker, but its receipt disagrees")
             continue
         entry = _entry(session, run_id)
         for address, checksum in used_by(receipt):

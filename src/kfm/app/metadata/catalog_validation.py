@@ -122,7 +122,7 @@ def check(document: Any) -> tuple[str, list[Problem], list[str]]:
         return "dcat", _against(schema_store.DCAT_US, document), []
     if "@context" in document:
         return "unknown", [], ["JSON-LD that is no dcat:Catalog"]
-    return "unknown", [], ["no kind of catalog document that is known"]
+    return "unknown", [], ["not a known kind of catalog document"]
 
 
 def _several(documents: list[dict[str, Any]]) -> tuple[str, list[Problem], list[str]]:

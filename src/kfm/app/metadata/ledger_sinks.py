@@ -62,5 +62,5 @@ def retry(session: Session, name: str) -> list[KfmError]:
     known = [follower.sink.name for follower in followers(session)]
     if name not in known:
         told = ", ".join(known) or "none"
-        raise BadInput("no sink is called so", hint=f"the configuration has: {told}")
+        raise BadInput("there is no sink of this name", hint=f"the configuration has: {told}")
     return tell_sinks(session, again=True, only=name)

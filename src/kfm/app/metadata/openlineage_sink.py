@@ -51,5 +51,7 @@ def _api_key(resolved: Resolved) -> str:
         return ""
     key = resolved.secret(reference, os.environ, shortest=1).reveal()
     if not all(0x20 < byte < 0x7F for byte in key):
-        raise BadInput(f"the secret {reference} is no key: it holds blanks or letters beyond ASCII", hint="set it anew")
+        raise BadInput(
+            f"the secret {reference} is no key: it holds blanks or letters beyond ASCII", hint="set it again"
+        )
     return key.decode("ascii")

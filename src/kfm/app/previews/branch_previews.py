@@ -153,15 +153,15 @@ def _check_open(resolved: Resolved, theirs: Resolved) -> None:
         if was is not None and (dataset.sensitivity is None or _level(dataset) < LEVELS.index(was)):
             raise Sovereignty(
                 f"the branch makes {name} more open than it is here, and that is not previewed",
-                hint="those whose data it is decide that first; then change `sensitivity` and run it",
+                hint="the owners of the data decide that first; then change `sensitivity` and run it",
             )
         for source, said in dataset.sources.items():
             known = ours.sources.get(source) if ours is not None else None
             lent = known is not None and (known.uri, known.headers, known.query) == (said.uri, said.headers, said.query)
             if (said.headers or said.query) and not lent:
                 raise Refused(
-                    f"source {source} of {name} refers to a secret in a way that is not agreed to yet",
-                    hint="merge the reference first: a branch that nobody has looked at is lent no secrets",
+                    f"source {source} of {name} uses a secret in a way that is not merged yet",
+                    hint="merge the reference first: a branch gets no secrets before it is reviewed",
                 )
 
 

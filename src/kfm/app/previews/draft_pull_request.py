@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kfm.config import Resolved
     from kfm.sinks.pull_requests import PullRequests
 
-WAITING = "no gate has been asked yet: `kfm preview build`, then `kfm preview report`"
+WAITING = "no gate has decided yet: `kfm preview build`, then `kfm preview report`"
 MOST_ROWS = 200
 _NOBODY = {"name": "kfm", "email": "kfm@localhost"}
 
@@ -54,7 +54,7 @@ class Proposal:
         self.parent = self.repository.commit_of(self.base)
         name = os.path.relpath(resolved.path, resolved.root)
         if name.endswith(".json"):
-            raise BadInput("only to a kfm.yml can something be added", hint="declare what was found in it by hand")
+            raise BadInput("sources can be added only to a kfm.yml", hint="declare what was found in it by hand")
         before = self._before(name)
         with open(resolved.path, "rb") as file:
             if before is None or file.read() != before:
@@ -120,7 +120,7 @@ class Proposal:
         lines += [
             "",
             "What a machine cannot know is not declared: how open the data is (`sensitivity`), what each file must "
-            "look like (`contract`), and whether the licence is as somebody else says.",
+            "look like (`contract`), and whether the stated licence is right.",
             "",
             f"The status `{CHECK}` stays pending until `kfm preview build {self.branch}` and `kfm preview report` have "
             "asked every gate about this very commit. Require it on the branch this goes to.",

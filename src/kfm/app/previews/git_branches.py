@@ -24,7 +24,8 @@ class Repository:
             self.top = self._git("rev-parse", "--show-toplevel")
         except BadInput:
             raise BadInput(
-                "the installation lies in no git repository", hint="previews are of branches: `git init`, and commit it"
+                "the installation is not in a git repository",
+                hint="previews are of branches: `git init`, and commit it",
             ) from None
         self.below = os.path.relpath(os.path.realpath(folder), os.path.realpath(self.top))
 
@@ -64,7 +65,7 @@ class Repository:
         """Return the name of the checked-out branch. BadInput if none is."""
         found = self._call("symbolic-ref", "--quiet", "--short", "HEAD")
         if not _ok(found):
-            raise BadInput("no branch is checked out", hint="name the one to go to with --base")
+            raise BadInput("no branch is checked out", hint="name the target branch with --base")
         return found.stdout.strip()
 
     def file_in(self, commit: str, path: str) -> bytes | None:

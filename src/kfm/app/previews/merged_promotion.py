@@ -63,7 +63,7 @@ def differences(
                 dataset="",
                 approved=approved,
                 found=at,
-                message="the preview was built anew since it was approved",
+                message="the preview was built again since it was approved",
             )
         )
     repository = Repository(session.resolved.root)
@@ -74,7 +74,7 @@ def differences(
                 dataset="",
                 approved=preview.commit,
                 found=repository.head(),
-                message="the commit that was previewed is not part of what is checked out here",
+                message="the previewed commit is not part of the checked-out branch",
             )
         )
         return found  # further differences would only follow from this one
@@ -89,15 +89,15 @@ def _of(session: Session, each: PreviewedDataset) -> Iterator[Difference]:
 
     name, state = each.dataset, session.state
     if not each.version:
-        yield other("preview.unmade", "", ", ".join(each.problems), "the branch made nothing of it")
+        yield other("preview.unmade", "", ", ".join(each.problems), "the branch made no version of it")
         return
     declared = session.config.datasets.get(name)
     if declared is None or declared.digest() != each.config_hash:
         there = declared.digest() if declared is not None else ""
-        yield other("declaration.changed", each.config_hash, there, "its declaration is another one after the merge")
+        yield other("declaration.changed", each.config_hash, there, "its declaration differs after the merge")
         return
     if (code := dataset_updater(session, name).code_hash) != each.code_hash:
-        yield other("code.changed", each.code_hash, code, "its code is another one after the merge")
+        yield other("code.changed", each.code_hash, code, "its code differs after the merge")
         return
     processed, published = state.refs.at(refs.processed(name)), state.refs.at(refs.published(name))
     if processed not in (each.base, each.version):
@@ -121,7 +121,7 @@ def _sources(session: Session, each: PreviewedDataset) -> Iterator[Difference]:
             dataset=each.dataset,
             approved=each.inputs[0].digest if each.inputs else "",
             found="",
-            message=f"the sources of {each.dataset} are not there as they were ({problem.code})",
+            message=f"the sources of {each.dataset} have changed or are gone ({problem.code})",
         )
         return
     read = [(ref.uri, ref.content_hash) for ref in now]
@@ -155,7 +155,7 @@ def _artifacts(session: Session, each: PreviewedDataset) -> Iterator[Difference]
             dataset=each.dataset,
             approved=each.version,
             found="",
-            message=f"what was previewed is not there as it was ({problem.code})",
+            message=f"a previewed file has changed or is gone ({problem.code})",
         )
 
 

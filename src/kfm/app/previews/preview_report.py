@@ -145,7 +145,7 @@ def _why_hidden(version: DatasetVersion | None, good: bool) -> str:
         return "keys and values are shown once every gate says yes"
     if _is_hidden(version):
         return "it is protected"
-    return "its masking policy is another one than here: a steward looks at it with `kfm mask preview`"
+    return "the branch changes its masking policy: a steward checks it with `kfm mask preview`"
 
 
 def _remasked(session: Session, here: Resolved, dataset: str) -> bool:

@@ -74,11 +74,11 @@ def approved_in(pull: Pull, session: Session, preview: Preview, at: str) -> tupl
         against.append(Difference(rule="approval.stale", dataset="", approved=found, found=at, message=message))
 
     if head != preview.commit:
-        stale(head, "what was merged is another commit than the one that was previewed")
+        stale(head, "the merged commit is not the previewed one")
     approvals = pull.requests.approvals(pull.number)
     if not any(commit == preview.commit for commit in approvals.values()):
-        stale(next(iter(approvals.values()), ""), "nobody approved the commit that was previewed")
+        stale(next(iter(approvals.values()), ""), "no review approved the previewed commit")
     checks = pull.requests.checks(preview.commit, CHECK)
     if not (checks and checks[0].get("external_id") == at and checks[0].get("conclusion") == "success"):
-        stale(str(checks[0].get("external_id")) if checks else "", "the check that was green is not of this preview")
+        stale(str(checks[0].get("external_id")) if checks else "", "the check that passed belongs to another preview")
     return merged, against

@@ -82,7 +82,9 @@ def verify(session: Session, dataset: str, version: str, keys: Trusted) -> list[
     for key, envelope in stated:
         checks.append(_statement(key.partition("/")[2], envelope, keys, dataset, version, receipts))
     if not any(key.partition("/")[2].startswith("provenance/") for key, _ in stated):
-        checks.append(Check(what="provenance", state="missing", found="nobody attested how it was made: `kfm attest`"))
+        checks.append(
+            Check(what="provenance", state="missing", found="no attestation says how it was made: `kfm attest`")
+        )
     made = session.state.ledger.version(dataset, version)
     runs = receipts or ({made.run_id: ""} if made else {})
     with session.state.reading():
@@ -119,9 +121,7 @@ def _page(session: Session, own: str, here: Callable[[str], bool], keys: Trusted
     for at, name, versions in expected_pages(session):
         if name == own:
             made_from = ", ".join(f"{dataset} {version[:19]}" for dataset, version in versions.items())
-            found = (
-                f"{at} is a page, made from {made_from or 'nothing'}; nobody signs a page, only what it is made from"
-            )
+            found = f"{at} is a page, made from {made_from or 'nothing'}; pages are not signed, only their versions"
             checks = [Check(what="file", state="ok", found=found)]
             for dataset, version in versions.items():
                 about = f"{dataset}/" if len(versions) > 1 else ""

@@ -157,7 +157,7 @@ def _followed(session: Session, heads: list[TreeHead]) -> LedgerResult:
         return LedgerResult("tampered", why, found.size, found.root, found.size + 1)
     every = session.config.ledger.every if session.config.ledger.sign_with else 0
     if found.kind == "unverifiable" and heads and found.size - found.covered < every:
-        why = f"{found.size} entries; the last {found.size - found.covered} are younger than the last checkpoint"
+        why = f"{found.size} entries; the last {found.size - found.covered} are newer than the last checkpoint"
         return found._replace(kind="intact", why=why, first_bad=0)
     return found
 
@@ -300,7 +300,7 @@ def _openings(session: Session, index: int) -> list[Any]:
     protection = protection_for(session, entry.dataset)
     key = protection.with_id(encryption_key_id(body)) if protection is not None else None
     if key is None:
-        raise Denied(f"what entry {index} commits to is sealed", hint="this takes the custodian's key")
+        raise Denied(f"what entry {index} commits to is encrypted", hint="this takes the custodian's key")
     found: list[Any] = msgspec.json.decode(b"".join(decrypted([body], protection.with_id)))  # type: ignore[union-attr]
     return found
 

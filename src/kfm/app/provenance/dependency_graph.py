@@ -145,7 +145,7 @@ def _stands(session: Session, ref: str, other: str, was: str, pinned: str) -> tu
     public = refs.published(other)
     taken = _left(session, public, was)
     if taken is not None and taken.op == "rollback" and session.state.refs.at(public) != was:
-        return "withdrawn", taken.ts, f"the version of {other} it was made of was taken back from the public"
+        return "withdrawn", taken.ts, f"the version of {other} it was made of was withdrawn from the public"
     return "current", "", ""
 
 

@@ -266,7 +266,7 @@ def _otherwise(session: Session, run: Run, receipt: Receipt | None) -> Iterator[
 def _read_otherwise(name: str, old: SourceRef, new: SourceRef) -> Iterator[Divergence]:
     differs: list[tuple[str, str, str, str]] = [
         ("has another content", "content_hash", old.content_hash, new.content_hash),
-        ("is held against another contract, label or mask", "contract_hash", old.contract_hash, new.contract_hash),
+        ("is checked against another contract, label or mask", "contract_hash", old.contract_hash, new.contract_hash),
         ("passes with other rows", "accepted_hash", old.accepted_hash, new.accepted_hash),
         ("is declared complete otherwise", "complete", str(old.complete), str(new.complete)),
     ]

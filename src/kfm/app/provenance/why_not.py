@@ -140,7 +140,7 @@ def _unfinished(session: Session, dataset: str) -> Iterator[Reason]:
 
 def _open_run(session: Session, run: Run) -> Iterator[Reason]:
     if worker(session, run) is not None:
-        said = f"run {run.run_id} is at work on it"
+        said = f"run {run.run_id} is working on it"
         yield Reason(what="working", why=said, do=f"kfm runs steps {run.run_id}", since=run.started_at)
     else:
         said = f"run {run.run_id} was interrupted and not ended"
@@ -186,7 +186,7 @@ def _of_run(session: Session, run_id: str) -> Iterator[Reason]:
         )  # fmt: skip
     elif receipt.status == "FAILED":
         again = f"kfm run {about}" if told.op == "ingest" else f"kfm {told.op} {about} --reason …"
-        do = f"kfm runs show {run_id}, mend it, then {again}"
+        do = f"kfm runs show {run_id}, correct it, then {again}"
         yield Reason(what="failed", why=_error(told, receipt), do=do, since=since, cites=cites)
 
 
@@ -225,14 +225,19 @@ def _held(session: Session, dataset: str) -> Iterator[Reason]:
         sources = held_sources(session, dataset)
     except KfmError as problem:
         yield Reason(
-            what="held", why="rows of it are held back, under a key", do=f"kfm quarantine {dataset}", rule=problem.code
+            what="held",
+            why="rows of it are quarantined, and encrypted",
+            do=f"kfm quarantine {dataset}",
+            rule=problem.code,
         )
         return
     for source in sources:
         counts: Counter[str] = Counter(one["rule"] for one in source["findings"])
         rules_ = ", ".join(f"{rule} ({count})" for rule, count in counts.most_common(5))
         whole = (
-            "it is held as a whole" if source["held"] else f"{source['held_rows']} of {source['rows']} rows are held"
+            "it is quarantined as a whole"
+            if source["held"]
+            else f"{source['held_rows']} of {source['rows']} rows are quarantined"
         )
         yield Reason(
             what="held", why=f"source {source['source']}: {whole}: {rules_}", do=f"kfm quarantine {dataset} --rows",
@@ -245,7 +250,7 @@ def _orders(session: Session, dataset: str) -> Iterator[Reason]:
         if item.dataset == dataset and item.state in ("open", "approved"):
             missing = f"; missing: {', '.join(item.missing)}" if item.missing else ""
             yield Reason(
-                what="approval", why=f"{item.what} was asked for by {item.asked_by} and is {item.state}{missing}",
+                what="approval", why=f"{item.what} was requested by {item.asked_by} and is {item.state}{missing}",
                 do=f"kfm review show {item.id}, kfm review approve {item.id} --key …", since=item.since,
                 cites=(item.more["request"],),
             )  # fmt: skip
@@ -265,9 +270,9 @@ def _unpublished(session: Session, dataset: str) -> Iterator[Reason]:
         return
     for one in broken:
         kind: What = "approval" if one.rule.startswith(THEIRS) else "blocked"
-        yield Reason(what=kind, why=f"the gate before Published asks: {one.asks}", do=one.remedy, rule=one.rule)
+        yield Reason(what=kind, why=f"the gate before Published requires: {one.asks}", do=one.remedy, rule=one.rule)
     if not broken:
-        said = f"{made[:19]} was made and nobody has published it"
+        said = f"{made[:19]} was made and is not published"
         yield Reason(what="unpublished", why=said, do=f"kfm publish {dataset} --reason …", cites=(made,))
 
 
@@ -292,7 +297,7 @@ def _masked(session: Session, dataset: str) -> Iterator[Reason]:
         said = f"it is generalised{finest if labels.resolution is not None else ''}{whose}"
         yield Reason(what="masked", why=said, do=do, rule=rule)
     else:
-        said = f"it is {labels.level}, and not for everybody{whose}"
+        said = f"it is {labels.level}, and not public{whose}"
         yield Reason(what="closed", why=said, do=do, rule=rule)
     today = rfc3339(session.clock.now_ms())[:10]
     if labels.expires and labels.expires < today:
@@ -305,7 +310,7 @@ def _masked(session: Session, dataset: str) -> Iterator[Reason]:
 
 def _undelivered(session: Session, dataset: str) -> Iterator[Reason]:
     if dataset in set(session.state.outbox.due("publish")):
-        said = "what was committed was not told to the outside yet"
+        said = "a committed version is not delivered to the public files yet"
         yield Reason(what="undelivered", why=said, do=f"kfm resume, then kfm publish {dataset} --check")
     for sink, configured in (("catalog", session.config.catalog), ("graph", session.config.graph)):
         if configured:  # read from the state, so a sink that is down delays nothing
@@ -315,11 +320,11 @@ def _undelivered(session: Session, dataset: str) -> Iterator[Reason]:
 def _unheard(session: Session, dataset: str, sink: str) -> Iterator[Reason]:
     outbox, do = session.state.outbox, f"kfm sinks retry {sink}"
     if (stopped := outbox.stopped(sink)) is not None:
-        said = f"sink {sink} does not go on since {stopped.since}, after {stopped.tries} tries"
+        said = f"sink {sink} has failed since {stopped.since}, after {stopped.tries} tries"
         yield Reason(what="undelivered", why=said, do=do, rule=stopped.code, since=stopped.since)
     for letter in outbox.dead(sink):
         if letter.dataset == dataset:
-            said = f"sink {sink} was not told of run {letter.run_id}"
+            said = f"sink {sink} did not receive run {letter.run_id}"
             yield Reason(what="undelivered", why=said, do=do, rule=letter.code, since=letter.since)
 
 
@@ -334,7 +339,7 @@ def _late(session: Session, dataset: str) -> Iterator[Reason]:
         late = (session.clock.now_ms() - known.checked_ms) / 1000 - every
         if late > every:
             seen = rfc3339(known.checked_ms)
-            said = f"source {name} is to be looked at every {every:g} s, and was last looked at {seen}"
+            said = f"source {name} is polled every {every:g} s, and was last polled {seen}"
             yield Reason(what="late", why=said, do=f"kfm triggers watch {dataset}, or kfm run {dataset}", rule="poll_s")
 
 

@@ -95,7 +95,7 @@ def promoted(
     if receipt.status == "FAILED":
         note(
             dataset,
-            f"the new version was made, and is not public: mend what is said above, then `kfm publish {dataset}`, "
+            f"the new version was made, and is not public: correct the problem above, then `kfm publish {dataset}`, "
             "or run it again",
         )
 
@@ -115,7 +115,7 @@ def check_plainly_public(session: Session, dataset: str, version: str) -> None:
     known = session.state.ledger.version(dataset, version)
     for said in (labelled(session, dataset), known.standing if known is not None else None):
         if _is_closed(said):
-            raise Denied(f"{dataset} is promote: auto, and a label says that it is not plainly public", hint=hint)
+            raise Denied(f"{dataset} is promote: auto, and a label says that it is not public", hint=hint)
 
 
 def check_not_denied(session: Session, dataset: str, move: RefMove) -> None:
@@ -134,7 +134,7 @@ def check_not_denied(session: Session, dataset: str, move: RefMove) -> None:
         raise kind(
             f"{dataset} is not public: run {receipt.run_id} was denied, and nothing that decides it has changed since: "
             + "; ".join(now.reasons or ["the gate gave no reason"]),
-            hint=f"mend that, then `kfm publish {dataset}`, or run it again",
+            hint=f"correct that, then `kfm publish {dataset}`, or run it again",
         )
 
 

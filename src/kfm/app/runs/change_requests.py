@@ -83,7 +83,8 @@ def operate(
     open_ = next((each for each in orders(session) if each.state == "open" and is_about(each, order.request)), None)
     if open_ is not None and now(session) < open_.request.expires_at:
         raise Denied(
-            f"that is asked for already, as order {open_.request.id}", hint=f"`kfm review approve {open_.request.id}`"
+            f"that is requested already, as change request {open_.request.id}",
+            hint=f"`kfm review approve {open_.request.id}`",
         )
     return _keep(session, "request", order, actor=order.request.requester, reason=reason)
 
@@ -168,7 +169,7 @@ def find(session: Session, start: str) -> Order:
     """Return the change request whose id begins with `start`. BadInput unless there is exactly one."""
     found = [each for each in orders(session) if len(start) >= 4 and each.request.id.startswith(start)]
     if len(found) != 1:
-        many = f"{len(found)} orders begin" if found else "no order begins"
+        many = f"{len(found)} change requests begin" if found else "no change request begins"
         raise BadInput(f"{many} with {printable(start, 40)}", hint="see `kfm review list`; give 4 digits or more")
     return found[0]
 
@@ -193,7 +194,7 @@ def sign(
     order = find(session, start)
     if order.state == "open" and at >= order.request.expires_at:
         yield _keep(session, "expire", order.became("expired"), actor=actor, reason="its time is over", before=order)
-        raise Denied(f"order {order.request.id} has expired", hint="ask for it anew")
+        raise Denied(f"change request {order.request.id} has expired", hint="request it again")
     for turn in range(TURNS):
         order = find(session, order.request.id)
         act = sign_act(kind, order.request, signer, now(session))

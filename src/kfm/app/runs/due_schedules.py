@@ -99,7 +99,7 @@ def mistakes_in(resolved: Resolved, schedules: Sequence[Schedule]) -> Iterator[B
         if schedule.on == "event" and (other := events.setdefault(schedule.dataset, schedule)) is not schedule:
             yield BadInput(
                 f"{schedule.place}: {schedule.dataset} has a schedule on: event already, {other.id}",
-                hint="leave one of the two out: an event asks for one run",
+                hint="leave one of the two out: an event triggers one run",
             )
 
 
@@ -120,7 +120,7 @@ def _after_mistakes(resolved: Resolved, schedules: Sequence[Schedule]) -> Iterat
     place = next((each.place for each in schedules if each.dataset in circle and each.after), "")
     if place:
         yield BadInput(
-            f"{place}: {' comes after '.join(circle)}: nothing of it could ever begin",
+            f"{place}: {' comes after '.join(circle)}: no run of them could ever start",
             hint="take one of them out of `after`",
         )
 

@@ -104,9 +104,9 @@ def check_file(resolved: Resolved, path: str) -> Decision:
         reason = (problem.strerror or "").lower()
         raise BadInput(f"the question cannot be read: {reason}", hint="name a JSON file, or a dataset") from None
     except (msgspec.DecodeError, RecursionError):
-        raise BadInput("the question is not JSON", hint="policies/README.md says what is asked") from None
+        raise BadInput("the question is not JSON", hint="policies/README.md describes the question") from None
     if not isinstance(question, dict):
-        raise BadInput("the question is not a JSON object", hint="policies/README.md says what is asked")
+        raise BadInput("the question is not a JSON object", hint="policies/README.md describes the question")
     decision = Gates(resolved, "", {}).decider().decide(question)
     return decision.recorded()
 

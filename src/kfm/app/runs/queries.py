@@ -187,7 +187,7 @@ def find_version(session: Session, text: str) -> tuple[str, bool]:
     if not target:
         raise BadInput(f"there is no ref {printable(name)}", hint="see `kfm refs list`")
     if not is_digest(target):
-        raise BadInput(f"{name} is a switch; it is {target}", hint=f"see `kfm refs history {name}`")
+        raise BadInput(f"{name} is a freeze flag; it is {target}", hint=f"see `kfm refs history {name}`")
     return target, name.startswith(refs.VERSIONS)
 
 

@@ -36,7 +36,9 @@ def held_items(session: Session) -> Iterator[Item]:
             kind="held",
             id=f"held-{name}",
             dataset=name,
-            what=f"source {', '.join(whole)} is held as a whole" if whole else f"{held} of {rows} rows are held back",
+            what=f"source {', '.join(whole)} is quarantined as a whole"
+            if whole
+            else f"{held} of {rows} rows are quarantined",
             state="held",
             since=last.ts if last else "",
             more={"next": f"kfm quarantine {name}", "findings": [line for one in sources for line in _findings(one)]},
@@ -110,5 +112,5 @@ def _difference(session: Session, dataset: str) -> dict[str, str]:
         said = [each.what for each in changes(readable_objects(session), before, after)]
         counted = ", ".join(f"{said.count(what)} {what}" for what in ("added", "changed", "removed"))
     except KfmError:
-        counted = "not told: what it is sealed with is not at hand"
+        counted = "not shown: its key is not at hand"
     return {"before": before or "nothing", "after": after, "keys": counted}

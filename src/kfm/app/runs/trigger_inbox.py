@@ -106,7 +106,7 @@ def replay(session: Session, source: str, headers: Sequence[Header], body: bytes
     except Rejected as refusal:
         hint = "give it exactly as it came"
         if refusal.reason == "time.stale":
-            hint = f"nobody knows whether it was taken: ids are dropped after keep_days ({session.config.keep_days})"
+            hint = f"it is unknown whether it was taken: ids are dropped after keep_days ({session.config.keep_days})"
             hint += "; `kfm run` does what it asks for"
         raise Denied(f"the request is refused ({refusal.reason})", hint=hint) from None
     return take(session, [message])[0]
@@ -149,7 +149,7 @@ def retry(session: Session, trigger_id: str) -> Receipt:
         if ended is None:
             raise BadInput(f"there is no trigger {trigger_id[:80]!r}", hint="see `kfm triggers list --all`")
         if ended.trigger.kind == "operation":
-            raise Refused("an operation is not done again", hint="order it anew: `kfm publish`, `kfm rollback` …")
+            raise Refused("an operation is not done again", hint="request it again: `kfm publish`, `kfm rollback` …")
         again = msgspec.structs.replace(ended.trigger, trigger_id="", received_at=rfc3339(session.clock.now_ms()))
         waiting = triggers.keep(session.state, again)
     return run_trigger(session, waiting, trigger_updater(session, waiting))

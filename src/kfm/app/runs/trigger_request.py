@@ -82,7 +82,7 @@ def trigger_updater(session: Session, trigger: Trigger) -> Updater:
     """Return the updater that answers a trigger: the dataset's, or an operation. Refused if this version of kfm has no
     such operation, or if the trigger belongs to a preview."""
     if preview_of(trigger):
-        raise Refused("this run is of the preview of a branch", hint="`kfm preview build BRANCH` takes it up")
+        raise Refused("this run is of the preview of a branch", hint="`kfm preview build BRANCH` resumes it")
     if trigger.kind != "operation":
         return dataset_updater(session, trigger.dataset)
     from kfm.operations.registry import operations

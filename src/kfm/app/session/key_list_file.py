@@ -20,7 +20,7 @@ MAX_BYTES = 16 << 20
 def key_list_in_force(resolved: Resolved, state: State) -> Keys | None:
     """Return the list that the ref names; None if the installation never had one.
 
-    Denied if the file is missing or is another list: a list that was once made cannot be switched off.
+    Denied if the file is missing or is another list: a key list cannot be removed once it was made.
     """
     known = state.refs.at(refs.KEY_LIST)
     file = resolved.at(FILE)
@@ -39,7 +39,7 @@ def key_list_in_force(resolved: Resolved, state: State) -> Keys | None:
     missing = not os.path.lexists(file)
     raise Denied(
         f"{FILE} is missing" if missing else f"{FILE} is not the list that is in force",
-        hint="put back the copy that was in force last; a list that was once made cannot be switched off",
+        hint="put back the copy that was in force last; a key list cannot be removed once it was made",
     )
 
 

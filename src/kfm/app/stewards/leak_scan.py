@@ -82,7 +82,7 @@ def known_of_state(session: Session) -> list[Known]:
         key = custodian_key_with(session, key_id)
         if key is None:
             raise Denied(
-                f"there are fingerprints under key {key_id}, which is not at hand: nothing can be held against them",
+                f"there are fingerprints under key {key_id}, which is not at hand: no file can be compared with them",
                 hint="do this where the key is, named under `custodians:` in kfm.yml",
                 rule="key.missing",
             )

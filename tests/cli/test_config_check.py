@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kfm import config
+from kfm.app.maintenance import config_check
 from kfm.config.config_mistakes import mistakes_of
 from kfm.errors import BadInput
 from tests.config.test_config import ENV_CASES, JSON_CASES, TAIL, YAML_CASES
@@ -150,6 +151,61 @@ def test_run_reports_the_same_mistakes_before_it_starts(kfm: Kfm, folder: Path) 
     error = json.loads(kfm("run", "--json").out)["error"]
     assert error["key"] == "stat" and len(error["others"]) == len(EXPECTED) - 1
     assert tree() == before
+
+
+SCHEDULE = 'schedules: {one: {dataset: DATASET, cron: "0 6 * * *"}}\n'
+BACKFILL = "backfills: {one: {dataset: DATASET, partitions: {kind: name, keys: [a]}}}\n"
+
+
+def test_run_refuses_mistakes_of_schedules_and_backfills_although_kfm_yml_loads(started: Kfm) -> None:
+    put({"pipelines/schedules/a.yml": SCHEDULE, "pipelines/backfills/a.yml": BACKFILL})
+    before = tree()
+    checked, ran = started("config", "check"), started("run")
+    assert (checked.code, len(checked.err.splitlines())) == (3, 2)
+    assert (ran.code, ran.out, ran.err) == (3, "", checked.err)
+    assert started("run", "--dry-run").err == checked.err
+    assert tree() == before
+    put({"pipelines/schedules/a.yml": SCHEDULE.replace("DATASET", "rain-gauges")})
+    put({"pipelines/backfills/a.yml": BACKFILL.replace("DATASET", "rain-gauges")})
+    assert started("run").code == 0
+
+
+def test_run_checks_unchanged_schedules_and_backfills_once(started: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks: list[object] = []
+    check = config_check.refuse_mistakes
+    monkeypatch.setattr(config_check, "refuse_mistakes", lambda *given: checks.append(check(*given)))
+    assert started("run").code == 0 and not checks, "there is no schedule and no backfill"
+    put({"pipelines/backfills/a.yml": BACKFILL.replace("DATASET", "rain-gauges")})
+    assert [started("run", "--dry-run").code for _ in range(2)] == [0, 0] and len(checks) == 2, "it keeps no stamp"
+    assert [started("run").code for _ in range(2)] == [0, 0] and len(checks) == 3
+    put({"pipelines/schedules/a.yml": SCHEDULE.replace("DATASET", "rain-gauges")})
+    assert [started("run").code for _ in range(2)] == [0, 0] and len(checks) == 4
+    monkeypatch.setenv("KFM_WATCH__POLL_S", "7")
+    assert [started("run").code for _ in range(2)] == [0, 0] and len(checks) == 5
+    put({"pipelines/schedules/a.yml": SCHEDULE})
+    assert [started("run").code for _ in range(2)] == [3, 3] and len(checks) == 5, "a check that raises is not kept"
+    Path(".kfm/checked").write_text("damaged")
+    put({"pipelines/schedules/a.yml": SCHEDULE.replace("DATASET", "rain-gauges")})
+    assert started("run").code == 0 and len(checks) == 6
+
+
+def test_run_names_every_mask_without_a_label_and_leaves_receipts(kfm: Kfm, folder: Path) -> None:
+    source = "    sources: {s: {uri: %s.csv, format: csv, mask: m.yml}, t: {uri: %s2.csv, format: csv, mask: m.yml}}\n"
+    declared = "".join(
+        f"  {name}:\n    updater: kfm.updaters.mirror:Mirror\n" + source % (name, name) for name in ("a", "b")
+    )
+    labels = (
+        "version: 1\nlabels:\n  - of: {dataset: z}\n    sensitivity: generalised\n    care: open\n    custodian: x\n"
+    )
+    put({"m.yml": POLICY, "labels.yml": labels, "kfm.yml": "labels: labels.yml\ndatasets:\n" + declared})
+    mistakes = [each["message"] for each in told(kfm)]
+    ran = kfm("run")
+    assert ran.code == 3 and len(mistakes) == 5
+    assert [message for message in mistakes if ran.err.count(message) != 1] == [mistakes[0]]
+    assert ran.err.count(mistakes[0]) == 2, "each of both runs is refused for the first, and says so"
+    answer = json.loads(kfm("run", "--json").out)
+    assert [receipt["status"] for receipt in answer["receipts"]] == ["FAILED", "FAILED"]
+    assert len(answer["errors"]) == 4
 
 
 def test_a_right_configuration_is_answered_in_one_line(started: Kfm) -> None:

@@ -243,13 +243,15 @@ REFS = {
 FILES = {
     ".kfm/state.db": "the state, with `state.db-wal` and `state.db-shm` while a command runs",
     ".kfm/state.db.ack": "how many commits were acknowledged: a state that has fewer is refused",
-    ".kfm/state.jsonl": "the state if `state:` says jsonl, with `.ack` beside it (a `!` behind its number: a torn end "
-    "is being cut off), and `.lock`, taken by whoever writes",
+    ".kfm/state.jsonl": "the state if `state:` says jsonl, with `.ack` next to it (a `!` behind its number: a torn end "
+    "is being cut off), and `.lock`, taken by the command that writes",
     ".kfm/objects": "objects larger than 64 KiB, by digest",
     ".kfm/receipts": "receipts as files: exports, made again from the state",
-    ".kfm/events": "one file for every publication, for whoever waits for one",
+    ".kfm/events": "one file for every publication, for programs that wait for one",
     ".kfm/artifacts": "`run.jsonl`, `event_log.jsonl`, `idempotency.json`, `publisher_trace.jsonl` of the last run",
-    ".kfm/publish.lock": "taken by whoever publishes",
+    ".kfm/checked": "the digest of the schedules and backfills that `kfm run` checked last; without it the "
+    "next run checks them again",
+    ".kfm/publish.lock": "taken by the command that publishes",
     "public/datasets/<dataset>/current.json": "which version is public",
     "public/datasets/<dataset>/versions/<v>": "the files of a version; `<v>` is the start of its digest",
     "public/datasets/<dataset>/versions/<v>.ndjson": "its listing: a line a file with key, digest, size and type; "

@@ -144,6 +144,17 @@ def tell_promoted(session: Session, screen: Screen, outcome: Outcome) -> None:
         screen.say(f"{dataset}: {text}")
 
 
+def show_other_mistakes(session: Session, tally: Tally, outcome: Outcome) -> None:
+    """Report the masks and labels that do not match and that no refused run named: each run names only the first."""
+    from kfm.app.maintenance.config_check import match_mistakes
+
+    said = [note.message for receipt in outcome.receipts for note in receipt.errors]
+    said += [each["message"] for each in tally.errors]
+    for mistake in match_mistakes(session):
+        if not any(mistake.message.endswith(message.partition("; ")[0]) for message in said):
+            tally.mistake(mistake)
+
+
 def tell_elsewhere(session: Session, tally: Tally, outcome: Outcome, events: list[dict[str, Any]], folder: str) -> None:
     """Into the folder of artifacts, if there is one, and into the summary of the job we run in."""
     if folder:

@@ -140,6 +140,11 @@ class Tally:
         self.errors.append({"dataset": about, "code": problem.code, "message": problem.message, "hint": problem.hint})
         self._screen.fail(_about(about, str(problem)))
 
+    def mistake(self, problem: KfmError) -> None:
+        """Report a mistake of the configuration that the failure of a run did not name."""
+        self.errors.append({"dataset": "", "code": problem.code, "message": problem.message, "hint": problem.hint})
+        self._screen.fail(str(problem))
+
     def settles(self) -> None:
         self._screen.subject = ""
         self._screen.progress("publish", 0, 0)

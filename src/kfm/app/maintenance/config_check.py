@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kfm.app.authority.gates import policies_of
 from kfm.app.runs.due_schedules import mistakes_in
 from kfm.app.session.protection_files import is_configured
-from kfm.app.session.session import open_session
+from kfm.app.session.session import Session, open_session
 from kfm.config import backfill_files, config_loader, schedule_files
 from kfm.config.config_loader import Resolved
 from kfm.config.config_mistakes import mistakes_of
@@ -87,11 +87,27 @@ def check(path: str | None, env: Mapping[str, str]) -> Report:
     return Report(where, files, [*([_mistake(first, where)] if first is not None else []), *others])
 
 
+def refuse_mistakes(path: str | None, env: Mapping[str, str]) -> None:
+    """Raise BadInput with all mistakes of a configuration if one of them is in a schedule or a backfill. No run reads
+    those. A run refuses all other mistakes itself, leaves a receipt, and does not keep other datasets from running."""
+    resolved = config_loader.load(path, env)
+    if any(_gathered(mistakes(resolved, [])) for mistakes in (_of_schedules, _of_backfills)):
+        first, *others = map(_as_error, check(path, env).mistakes)
+        first.others = tuple(others)
+        raise first
+
+
 def with_others(problem: BadInput, path: str | None, env: Mapping[str, str]) -> BadInput:
     """Return the first mistake of a configuration, as it was raised, with all others in its `others`."""
     _, *others = check(path, env).mistakes
-    problem.others = tuple(BadInput(str(each).removesuffix(f"; {each.hint}"), hint=each.hint) for each in others)
+    problem.others = tuple(map(_as_error, others))
     return problem
+
+
+def _as_error(mistake: Mistake) -> BadInput:
+    """Return a mistake as the error that reports it."""
+    message = str(mistake).removesuffix(f"; {mistake.hint}")
+    return BadInput(message, hint=mistake.hint, key=mistake.key or None)
 
 
 def _mistake(problem: BadInput, where: str) -> Mistake:
@@ -186,20 +202,25 @@ def _read(
 def _of_matches(resolved: Resolved) -> Iterator[BadInput]:
     """Yield masks without labels, and labels that match nothing. The state is read too, because it knows datasets that
     kfm.yml named before."""
-    from kfm.app.authority.label_match import mistakes
-
     if not is_configured(resolved):
         return
     try:
         with open_session(resolved, mode="read") as session:
-            found = list(mistakes(session))
+            found = list(match_mistakes(session))
     except KfmError:  # the state cannot be opened, so no label can be matched; `kfm doctor` says why
         return
-    for masked, problem in found:
+    yield from found
+
+
+def match_mistakes(session: Session) -> Iterator[BadInput]:
+    """Yield masks without labels, each at its place in kfm.yml, and labels that match nothing."""
+    from kfm.app.authority.label_match import mistakes
+
+    for masked, problem in mistakes(session):
         if masked is None:
             yield problem
         else:
-            place = resolved.document.place(("datasets", masked.dataset, "sources", masked.name, "mask"))
+            place = session.resolved.document.place(("datasets", masked.dataset, "sources", masked.name, "mask"))
             yield BadInput(f"{place}: {problem.message}", hint=problem.hint)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from kfm.cli import DEFAULTS
 from kfm.cli.render import Screen
 from kfm.cli.run_report import (
     artifacts_folder,
+    show_other_mistakes,
     show_runs,
     tell_elsewhere,
     tell_promoted,
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     import argparse
 
     from kfm.cli.parser import Parser
+    from kfm.config import Resolved
 
 
 MORE = """\
@@ -88,6 +91,7 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
     resolved = settings(options)
     names = several(resolved, tuple(options.dataset), partition, as_flag)
     folder = artifacts_folder(options, resolved)
+    stamp = _check_schedules(options, resolved) if screen.is_kfm else ""
     events: list[dict[str, Any]] = []
     from kfm.app.runs.execution import running, work
 
@@ -95,10 +99,29 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
         tally = Tally(screen, tell_noop=options.exit_code)
         meant = {"window": window, "partition": partition, **overrides, **who}
         outcome = work(session, (running(name, **meant) for name in names), tally)
+        if stamp and not options.dry_run:
+            from kfm.app.maintenance.check_stamp import keep
+
+            keep(resolved, stamp)
+        if tally.code == BadInput.exit_code and screen.is_kfm:
+            show_other_mistakes(session, tally, outcome)
         tell_elsewhere(session, tally, outcome, events, folder)
         show_runs(session, screen, tally, outcome)
         tell_promoted(session, screen, outcome)
         return tally.code
+
+
+def _check_schedules(options: argparse.Namespace, resolved: Resolved) -> str:
+    """Raise BadInput, with all mistakes of the configuration, if a schedule or a backfill has one. Return the stamp of
+    what was checked; "" if there was nothing new to check."""
+    config = resolved.config
+    folders = (config.schedules, config.backfills)
+    declared = any(dataset.schedule is not None for dataset in config.datasets.values())
+    if not declared and not any(os.path.lexists(resolved.at(folder)) for folder in folders):
+        return ""
+    from kfm.app.maintenance.check_stamp import check_before_run
+
+    return check_before_run(resolved, options.config, os.environ)
 
 
 def set_aside(options: argparse.Namespace, reason: str) -> dict[str, Any]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import re
 
+from kfm.errors import BadInput
 from kfm.model import refs
+from kfm.model.names import check_partition
 from kfm.model.records import Record, Trigger
 from kfm.parsing.lazy_regex import pattern
 
@@ -54,9 +56,6 @@ def slug(branch: str) -> str:
     """Return the branch as part of a ref: unchanged if possible, else its valid characters and a digest. No two
     branches share one."""
     if _PLAIN.match(branch) and ".." not in branch and not _MARKED.match(branch):
-        from kfm.errors import BadInput
-        from kfm.model.names import check_partition
-
         try:
             return check_partition(branch)
         except BadInput:  # a reserved device name

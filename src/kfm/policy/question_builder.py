@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from kfm import __version__
 from kfm.clock import parse_instant
 from kfm.errors import BadInput
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
-from kfm.model.labels import LEVELS
+from kfm.model.labels import LEVELS, joined
 from kfm.model.names import is_digest
 from kfm.model.operation_target import REF
 from kfm.model.records import DatasetVersion, Receipt, Run, RunTelemetry, SourceRef, Standing
@@ -197,8 +198,6 @@ def unheld_parts(version: DatasetVersion) -> list[str]:
 
 
 def _standing_of(version: DatasetVersion, evidence: Evidence) -> Standing | None:
-    from kfm.model.labels import joined
-
     known = [standing for standing in (version.standing, evidence.standing) if standing is not None]
     return joined(known) if known else None
 
@@ -281,8 +280,6 @@ def _provenance_of(run: Run, inputs: list[SourceRef], version: DatasetVersion | 
     plan_hash = version.plan_hash if version is not None else run.input_hash  # before Work there is no plan
     if not is_digest(run.input_hash) or not is_digest(plan_hash):
         return None
-    from kfm import __version__
-
     return Provenance(
         inputs=[
             InputFacts(uri=source.uri[:4096], digest=source.content_hash)

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 import msgspec
 
 from kfm.app.authority.keyring import in_force, now
+from kfm.app.authority.label_change import weigh as weigh_labels
 from kfm.app.authority.labels_in_force import check_untouched, labels_in_force, read_bytes
+from kfm.app.authority.mask_change import weigh as weigh_rule
 from kfm.app.authority.signed_policies import current
 from kfm.app.session.session import Session
 from kfm.clock import parse_instant
@@ -85,9 +87,6 @@ def matter(session: Session, updater: MoveUpdater, trigger: Trigger, move: RefMo
 def _ruled(session: Session, trigger: Trigger, move: RefMove) -> ApprovalRequest:
     """Return the approval request for a change of rules, classified by the present rules and bound to the file it was
     made from. Denied if that file has changed."""
-    from kfm.app.authority.label_change import weigh as weigh_labels
-    from kfm.app.authority.mask_change import weigh as weigh_rule
-
     params = {"ref": move.ref}
     if move.ref == refs.LABELS:
         params["file"] = trigger.params.get("file", "")
@@ -203,9 +202,9 @@ def _orders_for(session: Session, wanted: ApprovalRequest) -> Iterator[Order]:
 
 def _lowering(session: Session, using: Warrant, move: RefMove) -> Warrant:
     """Return the warrant with the remembered classifications that the signed labels lower."""
-    from kfm.app.authority.label_change import weigh
-
-    return msgspec.structs.replace(using, lowered=weigh(session, read_bytes(session.objects.read(move.after))).lowered)
+    return msgspec.structs.replace(
+        using, lowered=weigh_labels(session, read_bytes(session.objects.read(move.after))).lowered
+    )
 
 
 def _using(session: Session, order: Order, keys: Keys) -> Warrant:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from kfm.app.authority.label_file import File, scalar
 from kfm.app.authority.labels_in_force import labels_in_force, read_bytes
 from kfm.app.session.protection_files import NO_LABELS, is_configured, labels_of
 from kfm.errors import BadInput, Corrupt
@@ -213,7 +214,7 @@ def _without_label(session: Session, each: Masked, written: Labels) -> BadInput:
             right = "source" if value == each.name and kind == "source" else kind
             return BadInput(
                 f"{what}: {_at(session, written, index)} is on {kind} {value}, which is nothing here",
-                hint=f"write there: of: {{{right}: {_scalar(meant[right])}}}",
+                hint=f"write there: of: {{{right}: {scalar(meant[right])}}}",
             )
     return BadInput(
         f"{what}: nothing in {file} is on source {address} or on dataset {each.dataset}",
@@ -231,7 +232,7 @@ def _matches_nothing(session: Session, labels: Labels, index: int) -> BadInput:
     return BadInput(
         f"{_at(session, labels, index)}: the label on {kind} {value} matches nothing: kfm.yml has no such {kind}, "
         "and none was ever known here",
-        hint=f"did you mean {close}? write there: of: {{{kind}: {_scalar(close)}}}"
+        hint=f"did you mean {close}? write there: of: {{{kind}: {scalar(close)}}}"
         if close
         else f"correct it, take it out, or name the {kind} in kfm.yml",
     )
@@ -244,15 +245,13 @@ def _close(value: str, known: list[str]) -> str:
 
 def _line(each: Masked) -> str:
     return (
-        f"- {{of: {{source: {_scalar(each.source.known_as)}}}, sensitivity: generalised, care: open, "
+        f"- {{of: {{source: {scalar(each.source.known_as)}}}, sensitivity: generalised, care: open, "
         "custodian: NAME, public_resolution: 6}"
     )
 
 
 def _at(session: Session, labels: Labels, index: int) -> str:
     """Return the place of a label; the name of the file if it is not in it."""
-    from kfm.app.authority.label_file import File
-
     name = session.resolved.config.labels or "the file of labels"
     try:
         file = File(session.resolved)
@@ -260,9 +259,3 @@ def _at(session: Session, labels: Labels, index: int) -> str:
         return name
     at: Iterable[int] = (n for n, label in enumerate(file.labels.labels) if label == labels.labels[index])
     return next((file.document.place(("labels", n, "of")) for n in at), name)
-
-
-def _scalar(text: str) -> str:
-    from kfm.app.authority.label_file import scalar
-
-    return scalar(text)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
+from kfm import DISTRIBUTION, __version__
 from kfm.app.runs.due_schedules import schedules_of
 from kfm.app.runs.run_exports import write_file
 from kfm.errors import BadInput
@@ -56,8 +57,6 @@ class File(NamedTuple):
 
 def texts(resolved: Resolved, kind: Kind) -> dict[str, str]:
     """Return the files that this kind of runner needs, text by path."""
-    from kfm import DISTRIBUTION, __version__
-
     found = _wakes(resolved)
     crons = [each.cron() for each in found]
     place = _place(resolved)

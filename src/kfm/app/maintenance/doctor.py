@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kfm.app.authority.gates import Gates
+from kfm.app.authority.label_match import problems
 from kfm.app.authority.run_ports import run_ports
 from kfm.app.metadata.ledger_sinks import how_far
 from kfm.app.metadata.schema_store import LACKING, is_installed
@@ -148,8 +149,6 @@ def code_verdicts(session: Session) -> list[CheckResult]:
 def label_verdicts(session: Session) -> list[CheckResult]:
     """Return masks without a label, labels that match nothing, and unreadable labels. Each of them stops runs and
     publishing."""
-    from kfm.app.authority.label_match import problems
-
     return [
         CheckResult(check="labels.match", ok=False, found=problem.message, why=problem.hint)
         for problem in problems(session)

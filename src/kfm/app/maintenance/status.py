@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from kfm.app.authority.authorization import orders
 from kfm.app.maintenance.doctor import at_a_glance
 from kfm.app.runs.change_requests import standing
+from kfm.app.runs.due_schedules import is_overdue, shown
 from kfm.app.runs.freshness import check_targets, judged
 from kfm.app.runs.queries import held_sources, worker
 from kfm.app.runs.visibility import Openness
@@ -219,8 +220,6 @@ def _later(found: list[DatasetStatus], everything_frozen: bool) -> Iterator[Next
 
 
 def _clock(session: Session) -> Iterator[NextStep]:
-    from kfm.app.runs.due_schedules import is_overdue, shown
-
     now_ms = session.clock.now_ms()
     if any(is_overdue(each, now_ms) for each in shown(session)):
         yield NextStep(command="kfm up", why="a schedule is due and no process runs it")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kfm.app.metadata.catalog_validation import check
 from kfm.app.metadata.catalogs import letters_of
 from kfm.app.runs.policy_checks import ask_all, exit_code
 from kfm.app.stewards.leak_scan import known_of_state
@@ -23,6 +24,7 @@ from kfm.config.setting_values import leaves
 from kfm.delivery.catalog_content import around
 from kfm.delivery.public_runs import public_run
 from kfm.errors import Denied, KfmError
+from kfm.masking.leak_scanner import scan
 from kfm.masking.masked_run import may_be_named
 from kfm.model import manifests, refs
 from kfm.model.canonical import canonical
@@ -265,8 +267,6 @@ def _inputs(session: Session, each: PreviewedDataset) -> Iterator[str]:
 
 def _catalog(session: Session, each: PreviewedDataset) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what would change in the catalog, and which documents would violate their schema."""
-    from kfm.app.metadata.catalog_validation import check
-
     letters, moves = letters_of(session), list(session.state.refs.history(refs.published(each.dataset)))
     last = RefEntry(
         ref=refs.published(each.dataset),
@@ -317,8 +317,6 @@ def held_against(session: Session, texts: dict[str, bytes]) -> None:
     value."""
     if session.state.protected.is_empty():
         return
-    from kfm.masking.leak_scanner import scan
-
     for known in known_of_state(session):
         for name, body in texts.items():
             report = scan(body, known.fingerprints, known.marker)

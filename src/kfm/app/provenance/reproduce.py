@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from kfm.app.authority.run_ports import run_ports
+from kfm.app.runs.queries import steps
 from kfm.app.runs.resolve import find_thing
 from kfm.app.session.datasets import dataset_updater
 from kfm.app.session.protection_files import readable_objects
@@ -297,8 +298,6 @@ def _digests(session: Session, run_id: str) -> dict[int, str]:
 
 
 def _step_id(session: Session, run: Run, position: int) -> str:
-    from kfm.app.runs.queries import steps
-
     return next((step.id for at, (step, _, _) in enumerate(steps(session, run)) if at == position), "")
 
 

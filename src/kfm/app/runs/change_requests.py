@@ -15,6 +15,7 @@ import msgspec
 from kfm.app.authority.authorization import asked_by, is_about, matter, may_be_done, orders
 from kfm.app.authority.keyring import in_force, now, who
 from kfm.app.authority.run_ports import run_ports
+from kfm.app.runs.label_adoption import adopt_signed_labels
 from kfm.app.runs.run_control import run_operation
 from kfm.clock import parse_instant, rfc3339
 from kfm.crypto.approvals import Act, Kind, decide, sign_act
@@ -93,8 +94,6 @@ def _do(
     session: Session, operation: str, dataset: str, params: Mapping[str, str], *, reason: str, actor: str
 ) -> Receipt:
     if operation == "labels":
-        from kfm.app.runs.label_adoption import adopt_signed_labels
-
         return adopt_signed_labels(session, dataset, dict(params), reason=reason, actor=actor)
     return run_operation(session, operation, dataset, dict(params), reason=reason, actor=actor)
 

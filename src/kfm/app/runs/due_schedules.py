@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
+from kfm import __version__
 from kfm.app.runs.run_control import run_operation
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.datasets import dataset_config, dataset_updater
@@ -311,8 +312,6 @@ class Ticker:
         """Return a digest of everything that determines the output of a static dataset. While it stays the same, no new
         run is needed."""
         from platform import python_version
-
-        from kfm import __version__
 
         session, name = self._session, schedule.dataset
         updater = dataset_updater(session, name)

@@ -19,7 +19,9 @@ from kfm.errors import BadInput, Denied, Refused, Sovereignty
 from kfm.model import refs
 from kfm.model.records import Decision, RefMove
 from kfm.model.zone_requests import Asking, StepUp
+from kfm.policy.checksums import intact_checksums
 from kfm.policy.policy_bundle import SHIPPED, read_files
+from kfm.policy.question_builder import VersionFacts, to_published
 from kfm.policy.rule_report import PolicyTest as PolicyTest
 from kfm.policy.rule_report import RuleResult as RuleResult
 from kfm.policy.rule_report import rule_results, run_tests
@@ -62,9 +64,6 @@ def exit_code(decisions: list[Decision]) -> int:
 
 def explain(session: Session, dataset: str) -> list[RuleResult]:
     """Return the result of every rule between Processed and Published, for the version that is processed now."""
-    from kfm.policy.checksums import intact_checksums
-    from kfm.policy.question_builder import VersionFacts, to_published
-
     digest = session.state.refs.at(refs.processed(dataset))
     version = session.state.ledger.version(dataset, digest) if digest else None
     if version is None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import IO, Any
 
+from kfm import DISTRIBUTION, __version__
 from kfm.app.session.protection_files import readable_row
 from kfm.app.session.session import Session
 from kfm.config import Resolved
@@ -106,8 +107,6 @@ def published_folder(session: Session, dataset: str, version: str) -> str:
 
 def telemetry_bundle(session: Session) -> tuple[str, bytes]:
     """Return the path for the telemetry of all runs, and the bundle itself."""
-    from kfm import __version__
-
     found = (session.state.ledger.telemetry(entry.run_id) for entry in session.state.ledger.entries())
     runs = [telemetry for telemetry in found if telemetry is not None]
     by_status: dict[str, int] = {}
@@ -119,7 +118,6 @@ def telemetry_bundle(session: Session) -> tuple[str, bytes]:
 
 def github_workflow(resolved: Resolved, cron: str) -> str:
     """Return the GitHub Actions workflow that runs this installation."""
-    from kfm import DISTRIBUTION, __version__
     from kfm.projections.github_workflow import workflow
 
     releases = resolved.config.publish.startswith("github:")

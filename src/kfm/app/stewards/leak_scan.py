@@ -12,6 +12,7 @@ import msgspec
 from kfm.app.authority.label_file import read_bytes
 from kfm.app.session.protection_files import custodian_key_with
 from kfm.app.stewards.protected_tables import columns_of, policy_at, secret_at
+from kfm.engine.protected.protection import fingerprints
 from kfm.errors import BadInput, Denied
 from kfm.masking.fingerprints import Fingerprints, Marker, of_stored
 from kfm.masking.leak_scanner import LARGEST, Leak, ScanReport, Verdict, scan
@@ -72,8 +73,6 @@ def known_of_file(file: str, mask: str, key: str, env: Any) -> Known:
 def known_of_state(session: Session) -> list[Known]:
     """Return the fingerprints of everything that this installation knows to be protected. Denied if a key is missing,
     because values under it could not be found."""
-    from kfm.engine.protected.protection import fingerprints
-
     found: dict[str, Fingerprints] = {}
     for key_id, body in session.state.protected.fingerprints():
         found[key_id] = found.get(key_id, Fingerprints()) | of_stored(body)

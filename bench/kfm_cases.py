@@ -22,7 +22,7 @@ from typing import Any
 import weather
 from probe import Stopwatch, peak_mib, report
 
-from kfm.app.authority.run_ports import run_ports
+from kfm.app.authority.run_setup import context_of
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
@@ -179,11 +179,11 @@ def admission(n: int, folder: str) -> None:
     with session(installation(folder, dataset("data", "Wide"))) as home:
         trigger = new_trigger(home, "data")
         run_trigger(home, trigger)
-        updater, ports, now = dataset_updater(home, "data"), run_ports(home, "data"), home.clock.now_ms()
+        made = context_of(home, trigger, dataset_updater(home, "data"))
         changes = home.tables._db.total_changes()
         with Stopwatch() as watch:
             for _ in range(n):
-                context = RunContext(trigger, updater, ports, now)
+                context = RunContext(made.work, made.world, made.guards)
                 answer = admit(context, acquire(context))
         assert isinstance(answer, Duplicate)
         assert home.tables._db.total_changes() == changes and not watch.syncs, "an admission check wrote something"

@@ -173,14 +173,14 @@ class Flaky(Lines):
 
 
 def told(site: MemorySite) -> list[dict[str, Any]]:
-    log = site.ports.log
+    log = site.world.log
     assert isinstance(log, MemoryLog)
     return [line for line in log.events if line["event"] == "step.retried"]
 
 
 def flaky_site() -> MemorySite:
     site = MemorySite(threads=1)
-    site.ports.log = MemoryLog(site.clock)
+    site.world.log = MemoryLog(site.clock)
     return site
 
 
@@ -254,7 +254,7 @@ def test_a_declaration_of_retries_is_checked(parts: Kfm, line: str) -> None:
 
 def test_of_data_that_is_not_public_a_retry_names_no_step() -> None:
     site, updater = flaky_site(), Flaky(down())
-    site.ports.metadata = {"sensitivity": "restricted"}
+    site.metadata = {"sensitivity": "restricted"}
     updater.retries, updater.backoff_s = 1, 0
     assert site.run(updater).status == "SUCCESS"
     (line,) = told(site)

@@ -149,8 +149,8 @@ def answer_version(vector: Vector) -> None:
             key=key, digest="sha256:" + hashlib.sha256(body).hexdigest(), size=i, media_type="text/plain"
         )
         lines.append((key, canonical(entry).decode() + "\n", 1, i))
-    ports: Any = SimpleNamespace(seal=None)
-    root, rows = write(ports, None, "", iter(sorted(lines)), False, Tally())
+    world: Any = SimpleNamespace(seal=None)
+    root, rows = write(world, None, "", iter(sorted(lines)), False, Tally())
     assert root == (vector["version"], vector["count"], sum(range(vector["count"])))
     stored = dict(rows)
     assert all("sha256:" + hashlib.sha256(body).hexdigest() == name for name, body in stored.items())
@@ -166,9 +166,9 @@ def answer_plan_bytes(vector: Vector) -> None:
             return Plan(msgspec.convert(vector["steps"], list[Step]), complete=vector["complete"])
 
     trigger = SimpleNamespace(window=vector["window"], partition="")
-    ports = SimpleNamespace(progress=lambda *_said: None, seal=None)
-    walk: Any = SimpleNamespace(updater=Gauges(), dataset="gauges", trigger=trigger, ports=ports)
-    made = make(walk, [], DIGEST, guarded=False)
+    world = SimpleNamespace(progress=lambda *_said: None, seal=None)
+    context: Any = SimpleNamespace(updater=Gauges(), dataset="gauges", trigger=trigger, world=world)
+    made = make(context, [], DIGEST, guarded=False)
     assert b"".join(made.chunks or []) == vector["bytes"].encode()
     assert made.plan_hash == vector["plan_hash"] == "sha256:" + hashlib.sha256(vector["bytes"].encode()).hexdigest()
 

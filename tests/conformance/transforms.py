@@ -64,13 +64,13 @@ def _made(case: Case, limits: dict[str, int]) -> dict[str, str]:
         return examined(name, stored[name], declared.contracts[name], objects)
 
     inputs = updater.inputs(ASKED, SimpleNamespace(pin=pin))  # type: ignore[arg-type]
-    ports: Any = SimpleNamespace(
+    world: Any = SimpleNamespace(
         objects=SimpleNamespace(open=lambda name: io.BytesIO(objects[name])),
         settings=SimpleNamespace(dry_run=True),
         datasets={},
         scratch=io.BytesIO,
     )
-    read = StepReader(ports, inputs, None, None)  # type: ignore[arg-type]
+    read = StepReader(world, inputs, None, None)  # type: ignore[arg-type]
     made = {}
     for step in updater.plan(inputs).steps:
         body = updater.perform(step, read).body

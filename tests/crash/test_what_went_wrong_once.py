@@ -130,11 +130,11 @@ def test_a_step_that_no_thread_is_left_for_gets_a_new_one() -> None:
         performed.set()
         return Output(b"x")
 
-    walk: Any = SimpleNamespace(
+    context: Any = SimpleNamespace(
         updater=SimpleNamespace(execute=perform_it, id="u"),
         grids={},
         standing=None,
-        ports=SimpleNamespace(
+        world=SimpleNamespace(
             objects=None,
             settings=SimpleNamespace(threads=2, dry_run=False),
             clock=FixedClock(T0),
@@ -142,7 +142,7 @@ def test_a_step_that_no_thread_is_left_for_gets_a_new_one() -> None:
             datasets={},
         ),
     )
-    crew = Crew(walk, [], SimpleNamespace(index=None), Results(1))  # type: ignore[arg-type]
+    crew = Crew(context, [], SimpleNamespace(index=None), Results(1))  # type: ignore[arg-type]
     crew.in_flight = 1
     crew._todo.append((0, SimpleNamespace(id="left")))  # type: ignore[arg-type]
     done = crew.perform([])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,12 @@ import msgspec
 from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock
 from kfm.config import load
+from kfm.engine.guards import Guards
 from kfm.engine.run import run
-from kfm.engine.run_context import Ports, Settings
+from kfm.engine.run_context import RunContext, Work
+from kfm.engine.world import Settings, World
 from kfm.model.keys import digest
-from kfm.model.records import Checkpoint, Fetched, FetchRequest, Receipt, SourceRef, Step, Trigger
+from kfm.model.records import Checkpoint, Fetched, FetchRequest, Receipt, Run, SourceRef, Step, Trigger
 from kfm.model.updater import Output, Plan, Reader, Sources, Updater
 from kfm.operations.registry import operations
 from kfm.policy.policy_gate import promotion_gate, step_gate
@@ -81,32 +83,34 @@ class MemorySite:
         self.objects = DryObjects(None)
         self.objects._inline = self.state.inline_object  # type: ignore[attr-defined]
         self.shelf = Shelf()
-        self.ports = Ports(
+        self.metadata: Mapping[str, Any] = METADATA
+        self.guards = Guards(gate=promotion_gate, step_gate=step_gate)
+        self.world = World(
             state=self.state,
             objects=_StateObjects(self.state),
             clock=self.clock,
             log=NullLog(),
             open_source=lambda _uri: self.shelf,
-            gate=promotion_gate,
-            step_gate=step_gate,
             settings=Settings(holder=this_process(), **settings),
-            metadata=METADATA,
         )
+
+    def context(self, trigger: Trigger, updater: Updater, unfinished: Run | None = None) -> RunContext:
+        return RunContext(Work(trigger, updater, self.metadata, unfinished=unfinished), self.world, self.guards)
 
     def begin_again(self) -> None:
         """As another process would, when the lease of the one before has run out: nothing is remembered."""
-        self.clock.advance(self.ports.settings.lease_ms + 1)
-        self.state = self.ports.state = StoredState(self.state.tables, self.clock.now_ms)
+        self.clock.advance(self.world.settings.lease_ms + 1)
+        self.state = self.world.state = StoredState(self.state.tables, self.clock.now_ms)
 
     def run(self, updater: Updater, dataset: str = "demo", **fields: Any) -> Receipt:
         fields = {"allow_deletions": 0, **fields}
         trigger = Trigger(kind="manual", updater_id=updater.id, dataset=dataset, actor="test", **fields)
-        return run(trigger, updater, self.ports)
+        return run(self.context(trigger, updater))
 
     def operate(self, name: str, dataset: str = "demo", **params: str) -> Receipt:
         updater = operations()[name]()
         trigger = Trigger(kind="operation", updater_id=updater.id, dataset=dataset, params=params, actor="test")
-        return run(trigger, updater, self.ports)
+        return run(self.context(trigger, updater))
 
     def content(self, ref: str) -> dict[str, bytes]:
         """What a ref points to, key by key."""
@@ -114,9 +118,9 @@ class MemorySite:
         if not version:
             return {}
         found = {}
-        for line in self.ports.objects.read(version).splitlines():
+        for line in self.world.objects.read(version).splitlines():
             entry = msgspec.json.decode(line)
-            found["/".join(entry["key"])] = self.ports.objects.read(entry["digest"])
+            found["/".join(entry["key"])] = self.world.objects.read(entry["digest"])
         return found
 
 

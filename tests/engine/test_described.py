@@ -34,7 +34,7 @@ class Saying(Lines):
 
 
 def told(site: MemorySite) -> list[ManifestEntry]:
-    return list(entries(site.ports.objects, site.state.refs.at("processed/demo")))
+    return list(entries(site.world.objects, site.state.refs.at("processed/demo")))
 
 
 def test_what_an_output_says_is_in_its_entry_and_what_it_does_not_say_is_left_out() -> None:
@@ -47,11 +47,11 @@ def test_what_an_output_says_is_in_its_entry_and_what_it_does_not_say_is_left_ou
     first, second, third = told(site)
     assert (first.bbox, first.datetime, first.stac_id) == ((-100, 37, -98.5, 40), "2026-01-01T00:00:00Z/..", "scene-1")
     assert third.bbox == (-98.5, 38.25, -98.5, 38.25) and not third.datetime
-    lines = b"".join(listing(site.ports.objects, site.state.refs.at("processed/demo"))).splitlines()
+    lines = b"".join(listing(site.world.objects, site.state.refs.at("processed/demo"))).splitlines()
     assert [canonical(msgspec.json.decode(line)) for line in lines] == lines
     assert b'"bbox":[-100,37,-98.5,40],"datetime":' in lines[0]
     assert sorted(msgspec.json.decode(lines[1])) == ["digest", "key", "media_type", "size"]
-    assert find(site.ports.objects, site.state.refs.at("processed/demo"), second.key) == second
+    assert find(site.world.objects, site.state.refs.at("processed/demo"), second.key) == second
 
 
 def test_the_author_wins_over_the_bytes_and_a_large_document_is_read_as_well() -> None:

@@ -23,7 +23,7 @@ def made() -> tuple[MemorySite, RefMove]:
 
 
 def decide(site: MemorySite, move: RefMove) -> Decision:
-    return promotion_gate(site.state, site.ports.objects, move)
+    return promotion_gate(site.state, site.world.objects, move)
 
 
 def test_a_complete_version_passes_under_a_named_policy() -> None:
@@ -53,20 +53,20 @@ def test_what_is_declared_today_decides_whatever_the_version_was_made_under(
     declared: dict[str, str], reason: str
 ) -> None:
     site, move = made()
-    decision = promotion_gate(site.state, site.ports.objects, move, declared)
+    decision = promotion_gate(site.state, site.world.objects, move, declared)
     assert decision.allow is False and any(reason in said for said in decision.reasons)
 
 
 def test_what_was_not_declared_when_a_version_was_made_may_be_declared_later(monkeypatch: pytest.MonkeyPatch) -> None:
     site, move = made()
     tampered(site, monkeypatch, metadata={})
-    assert promotion_gate(site.state, site.ports.objects, move, PUBLIC).allow is True
+    assert promotion_gate(site.state, site.world.objects, move, PUBLIC).allow is True
 
 
 def test_a_version_that_was_made_as_restricted_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
     site, move = made()
     tampered(site, monkeypatch, metadata={**PUBLIC, "sensitivity": "restricted"})
-    decision = promotion_gate(site.state, site.ports.objects, move, PUBLIC)
+    decision = promotion_gate(site.state, site.world.objects, move, PUBLIC)
     assert decision.allow is False and "stays so" in decision.reasons[0]
 
 
@@ -140,14 +140,14 @@ def test_a_check_that_fails_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_missing_object_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
     site, move = made()
-    real = type(site.ports.objects).open
+    real = type(site.world.objects).open
 
     def gone(objects: Any, name: str) -> Any:
         if name == move.after:
             return real(objects, name)
         raise Corrupt(f"object {name} is missing")
 
-    monkeypatch.setattr(type(site.ports.objects), "open", gone)
+    monkeypatch.setattr(type(site.world.objects), "open", gone)
     decision = decide(site, move)
     assert decision.allow is False and decision.reasons[0].startswith("checksums: object sha256:")
 
@@ -155,7 +155,7 @@ def test_a_missing_object_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("allow", [False, None, 1, "true", {}, [], "yes"], ids=repr)
 def test_only_a_literal_true_opens(allow: Any) -> None:
     site, _ = made()
-    site.ports.gate = lambda _state, _objects, move, **_: Decision(
+    site.guards.gate = lambda _state, _objects, move, **_: Decision(
         gate="x", allow=allow, subject=move.after, policy_digest=SHA
     )
     assert site.operate("promote").outcome == "denied"
@@ -164,7 +164,7 @@ def test_only_a_literal_true_opens(allow: Any) -> None:
 
 def test_a_yes_about_other_bytes_does_not_open() -> None:
     site, _ = made()
-    site.ports.gate = lambda _state, _objects, _move, **_: Decision(
+    site.guards.gate = lambda _state, _objects, _move, **_: Decision(
         gate="x", allow=True, subject=SHA, policy_digest=SHA
     )
     assert site.operate("promote").outcome == "denied"
@@ -178,7 +178,7 @@ def test_a_rollback_is_judged_by_the_rules_of_today() -> None:
     site.shelf.body = b"second"
     site.run(Lines())
     site.operate("promote")
-    site.ports.gate = lambda _state, _objects, move, **_: Decision(
+    site.guards.gate = lambda _state, _objects, move, **_: Decision(
         gate="x", allow=move.after != first, subject=move.after, policy_digest=SHA, reasons=["withdrawn since"]
     )
     receipt = site.operate("rollback")

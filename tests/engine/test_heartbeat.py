@@ -119,7 +119,7 @@ def test_a_lease_that_was_given_back_is_not_renewed() -> None:
 
 def test_a_run_that_was_stopped_begins_no_further_step() -> None:
     site = MemorySite(threads=2, window=8)
-    site.ports.clock = SystemClock()
+    site.world.clock = SystemClock()
     frozen, over = threading.Event(), threading.Event()
     begun: list[str] = []
 

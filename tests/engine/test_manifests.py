@@ -111,7 +111,7 @@ def ran(site: MemorySite, updater: Keyed, *, sealed: bool = False) -> str:
     assert receipt.status == "SUCCESS", receipt
     version = site.state.refs.at("processed/demo")
     made = site.state.ledger.version("demo", version)
-    told = list(manifests.entries(site.ports.objects, version))
+    told = list(manifests.entries(site.world.objects, version))
     assert made is not None and (made.entries, made.size) == (len(told), sum(entry.size for entry in told))
     return version
 
@@ -126,8 +126,8 @@ def test_runs_of_any_kind_end_in_the_tree_of_their_content() -> None:
     assert ran(site, Keyed(range(1200), complete=True), sealed=True) == once
     made = site.state.ledger.version("demo", once)
     assert made is not None and made.deleted == 300
-    assert len(list(manifests.parts(site.ports.objects, once))) > 30
-    assert verify(site.state, site.ports.objects).objects > 1200
+    assert len(list(manifests.parts(site.world.objects, once))) > 30
+    assert verify(site.state, site.world.objects).objects > 1200
 
 
 def test_what_a_run_writes_grows_with_its_changes_and_not_with_the_dataset() -> None:
@@ -155,7 +155,7 @@ def test_what_a_run_writes_grows_with_its_changes_and_not_with_the_dataset() -> 
 def test_a_part_that_is_gone_or_altered_is_noticed_and_named() -> None:
     site = MemorySite()
     version = ran(site, Keyed(range(1200)))
-    parts = list(manifests.parts(site.ports.objects, version))
+    parts = list(manifests.parts(site.world.objects, version))
     tables: Any = site.state.tables
     for name in (parts[1], parts[-1], parts[len(parts) // 2]):
         body = tables.get("objects", name)
@@ -163,11 +163,11 @@ def test_a_part_that_is_gone_or_altered_is_noticed_and_named() -> None:
         tables.delete("objects", name)
         tables.commit()
         with pytest.raises(Corrupt, match=name):
-            verify(site.state, site.ports.objects)
+            verify(site.state, site.world.objects)
         tables.begin()
         tables.put("objects", name, body)
         tables.commit()
-    verify(site.state, site.ports.objects)
+    verify(site.state, site.world.objects)
 
 
 @pytest.mark.parametrize("size", [0, 1, 128, 129, 3000])

@@ -141,7 +141,7 @@ def test_turns_come_to_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     site = Site(tmp_path)
     site.run("")
     site.lines("East", 4, "second")
-    monkeypatch.setattr("kfm.engine.upsert.TURNS", 1)
+    monkeypatch.setattr("kfm.engine.upsert.ATTEMPTS", 1)
     site.lines("West", 2, "second")
     between(monkeypatch, partial(site.run, "West"))
     with pytest.raises(Moved):

@@ -56,7 +56,7 @@ def test_a_journaled_plan_with_a_part_missing_is_damage_and_no_other_code(missin
     site.state.tables.delete("plans", keys[missing])
     site.state.tables.commit()
     with pytest.raises(Corrupt, match=f"plan of run {unfinished.run_id} is damaged"):
-        run(unfinished.trigger, Lines(numbered(2500)), site.ports, unfinished)
+        run(site.context(unfinished.trigger, Lines(numbered(2500)), unfinished))
     assert len(list(site.state.runs.unfinished())) == 1
 
 

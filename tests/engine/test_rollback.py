@@ -131,7 +131,7 @@ class Histories(RuleBasedStateMachine):
             return receipt
         self.refs_are_where_the_model_says()  # nothing half-done
         if unfinished:
-            return run(unfinished[0].trigger, updater, self.site.ports, unfinished[0])
+            return run(self.site.context(unfinished[0].trigger, updater, unfinished[0]))
         return action()
 
     def operate(self, moment: Moment | None, name: str, dataset: str = "demo", **params: str) -> Receipt:

@@ -68,7 +68,7 @@ def take_up(site: MemorySite, updater: Lines) -> Any:
     from kfm.engine.run import run
 
     (unfinished,) = site.state.runs.unfinished()
-    return run(unfinished.trigger, updater, site.ports, unfinished)
+    return run(site.context(unfinished.trigger, updater, unfinished))
 
 
 # -- between a look and a claim

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from kfm import __version__
-from kfm.app.authority.run_ports import run_ports
+from kfm.app.authority.run_setup import context_of
 from kfm.app.runs.run_control import resume_runs, run_operation, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
@@ -265,7 +265,7 @@ def interrupted(place: Place, **fields: Any) -> Trigger:
     place.problems = [KeyboardInterrupt()]
     trigger = place.trigger(**fields)
     with pytest.raises(KeyboardInterrupt):
-        run(trigger, place.updater, run_ports(place.session, "demo"))
+        run(context_of(place.session, trigger, place.updater))
     (unfinished,) = place.session.state.runs.unfinished()
     return unfinished.trigger
 
@@ -305,7 +305,7 @@ def test_a_trigger_that_another_run_answered(place: Place) -> None:
     place.clock.advance(5000)
     first = run_trigger(place.session, kept[0])
     place.clock.advance(500)
-    merged = merge(kept[1], first, place.updater, run_ports(place.session, "demo"))
+    merged = merge(context_of(place.session, kept[1], place.updater), first)
     assert merged is not None and merged.correlation_id == kept[1].trigger_id
     more = nothing_made(status="SKIPPED", idempotency_state="merged", latency_ms=8500, bytes_in=0, trigger="webhook")
     assert place.telemetry(merged.run_id) == telemetry(merged, **more)

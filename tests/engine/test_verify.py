@@ -32,7 +32,7 @@ def test_a_ledger_that_grows_while_it_is_read_is_read_to_its_end(before: int, mo
         return head()
 
     monkeypatch.setattr(site.state.ledger, "head", growing)
-    assert verify(site.state, site.ports.objects).entries == before + 3
+    assert verify(site.state, site.world.objects).entries == before + 3
     assert late == [0]
 
 
@@ -47,7 +47,7 @@ def test_a_ledger_that_was_cut_off_is_refused(kept: int, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(site.state.ledger, "links", cut)
     with pytest.raises(Corrupt, match=f"after entry {kept}"):
-        verify(site.state, site.ports.objects)
+        verify(site.state, site.world.objects)
 
 
 def test_what_was_published_once_is_checked_too() -> None:
@@ -58,4 +58,4 @@ def test_what_was_published_once_is_checked_too() -> None:
     site.state.tables.put("objects", first.after, b'{"digest":"sha256:' + b"0" * 64 + b'","key":["all"]}\n')
     site.state.tables.commit()
     with pytest.raises(AssertionError):  # the site's own objects check digests so
-        verify(site.state, site.ports.objects)
+        verify(site.state, site.world.objects)

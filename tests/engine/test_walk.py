@@ -154,7 +154,7 @@ def test_a_failed_step_publishes_nothing_and_names_the_place_not_the_value() -> 
             raise ValueError("38.9517 -95.2353 is a secret place")
 
     site = MemorySite()
-    site.ports.metadata = {"title": "Places", "sensitivity": "restricted"}
+    site.metadata = {"title": "Places", "sensitivity": "restricted"}
     receipt = site.run(Failing())
     assert receipt.outcome == "failed" and receipt.errors[0].code == "step.failed"
     assert "ValueError at test_walk.py:" in receipt.errors[0].message
@@ -198,7 +198,7 @@ def test_a_source_that_changes_while_a_run_is_unfinished_supersedes_it() -> None
 @pytest.mark.parametrize("missing", ["title", "license", "sensitivity", "contract"])
 def test_promotion_without_one_line_of_the_checklist_is_denied(missing: str) -> None:
     site = MemorySite()
-    site.ports.metadata = {k: v for k, v in site.ports.metadata.items() if k != missing}
+    site.metadata = {k: v for k, v in site.metadata.items() if k != missing}
     updater = Lines()
     if missing == "contract":
         original = updater.inputs
@@ -213,7 +213,7 @@ def test_promotion_without_one_line_of_the_checklist_is_denied(missing: str) -> 
 @pytest.mark.parametrize("label", ["restricted", "Public", "", "unknown"])
 def test_what_is_not_plainly_public_is_not_published(label: str) -> None:
     site = MemorySite()
-    site.ports.metadata = {**site.ports.metadata, "sensitivity": label}
+    site.metadata = {**site.metadata, "sensitivity": label}
     made = site.run(Lines())
     assert "denied" in (made.outcome, site.operate("promote").outcome) or made.outcome == "escalated"
     assert (made.outcome == "escalated") is (label in ("Public", "unknown"))
@@ -236,7 +236,7 @@ def test_the_manifest_is_sorted_canonical_lines_and_its_digest_is_the_version() 
     site = MemorySite()
     site.run(Lines(lambda _i: keyed("é", "a", "z", "😀", '"')))
     version = site.state.refs.at("processed/demo")
-    body = site.ports.objects.read(version)
+    body = site.world.objects.read(version)
     assert digest(body) == version
     from kfm.model.canonical import canonical
     from kfm.parsing.strict_json import decode
@@ -252,7 +252,7 @@ def test_a_trigger_that_was_kept_is_there_until_a_run_of_it_ends() -> None:
     asked = Trigger(kind="webhook", updater_id="lines", dataset="demo", actor="test")
     kept = keep(site.state, asked)
     assert kept.trigger_id and list(site.state.inbox.waiting()) == [kept]
-    assert run(kept, Lines(), site.ports).outcome == "done"
+    assert run(site.context(kept, Lines())).outcome == "done"
     assert list(site.state.inbox.waiting()) == []
 
 
@@ -355,7 +355,7 @@ def test_a_plan_that_raises_is_told_by_what_it_raised_and_where(lazy: bool, rest
 
     site = MemorySite()
     if restricted:
-        site.ports.metadata = {"sensitivity": "restricted"}
+        site.metadata = {"sensitivity": "restricted"}
     receipt = site.run(Lines(lambda _inputs: Plan(steps() if lazy else list(steps()))))
     assert receipt.outcome == "failed" and receipt.errors[0].code == "step.failed"
     assert "plan() of lines raised KeyError at test_walk.py:" in receipt.errors[0].message

@@ -38,7 +38,7 @@ def watched(site: MemorySite) -> list[tuple[StepUp, Decision]]:
         found.append((step, decision))
         return decision
 
-    site.ports.step_gate = gate
+    site.guards.step_gate = gate
     return found
 
 
@@ -53,7 +53,7 @@ def test_a_plain_run_is_asked_about_twice_and_its_receipt_is_as_before() -> None
 
 def test_a_run_without_title_licence_or_sensitivity_goes_up_with_warnings_and_is_not_published() -> None:
     site = MemorySite()
-    site.ports.metadata = {}
+    site.metadata = {}
     asked = watched(site)
     assert site.run(Lines()).outcome == "done"
     assert {"metadata: title is not declared", "licence: license is not declared"} <= set(asked[1][1].warnings)
@@ -70,7 +70,7 @@ def test_a_run_without_title_licence_or_sensitivity_goes_up_with_warnings_and_is
 )
 def test_what_is_unsafe_does_not_go_up_and_the_ledger_says_so(metadata: dict[str, str], updater: Lines) -> None:
     site = MemorySite()
-    site.ports.metadata = metadata
+    site.metadata = metadata
     receipt = site.run(updater)
     assert receipt.outcome == "escalated" and receipt.errors[0].code == "denied.sovereignty"
     assert Sovereignty.exit_code == EXIT_CODES["sovereignty"] == 7 != EXIT_CODES["denied"]
@@ -83,7 +83,7 @@ def test_what_is_unsafe_does_not_go_up_and_the_ledger_says_so(metadata: dict[str
 
 def test_what_is_restricted_and_sealed_goes_to_processed_and_its_decisions_are_kept() -> None:
     site = MemorySite()
-    site.ports.metadata = {}
+    site.metadata = {}
     asked = watched(site)
     receipt = site.run(Labelled(RESTRICTED, sealed_with="key-1"))
     assert [(one.gate, one.allow) for one in receipt.policy_decisions][:1] == [("work.checklist", True)]
@@ -93,12 +93,12 @@ def test_what_is_restricted_and_sealed_goes_to_processed_and_its_decisions_are_k
 def test_what_changed_while_it_was_decided_is_not_committed() -> None:
     for now in (("sha256:" + "0" * 64, 0), (shipped().digest, 7)):
         site = MemorySite()
-        site.ports.rules = lambda now=now: now  # type: ignore[misc]
+        site.guards.rules = lambda now=now: now  # type: ignore[misc]
         with pytest.raises(Moved, match="policies or labels changed"):
             site.run(Lines())
         assert site.state.refs.at("processed/demo") == ""
     site = MemorySite()
-    site.ports.rules = lambda: (shipped().digest, 0)
+    site.guards.rules = lambda: (shipped().digest, 0)
     assert site.run(Lines()).outcome == "done" and site.operate("promote").outcome == "done"
 
 
@@ -117,7 +117,7 @@ def test_an_obligation_that_cannot_be_obeyed_denies(duty: Obligation) -> None:
     def gate(_state: Any, _objects: Any, move: Any, **_: Any) -> Decision:
         return Decision(gate="x", allow=True, subject=move.after, policy_digest="", obligations=[duty])
 
-    site.ports.gate = gate
+    site.guards.gate = gate
     receipt: Receipt = site.operate("promote")
     assert receipt.outcome == "escalated" and site.state.refs.at("published/demo") == ""
 
@@ -125,7 +125,7 @@ def test_an_obligation_that_cannot_be_obeyed_denies(duty: Obligation) -> None:
 def test_the_log_line_and_the_receipt_name_the_same_decision() -> None:
     site = MemorySite()
     events: list[dict[str, Any]] = []
-    site.ports.log = EventLog(site.clock, events.append)
+    site.world.log = EventLog(site.clock, events.append)
     site.run(Lines())
     (decision,) = site.operate("promote").policy_decisions
     (line,) = [event for event in events if event["event"] == "gate.decided"]

@@ -41,11 +41,11 @@ class Orchard:
         self.tally = Tally()
 
     def write(self, before: str, content: Mapping[int, int], *, sealed: bool = False) -> Root:
-        ports: Any = SimpleNamespace(objects=self.objects, state=self, seal=None)
+        world: Any = SimpleNamespace(objects=self.objects, state=self, seal=None)
         self.rows, self.tally = {}, Tally()
         self.objects.read_names.clear()
         lines = sorted(line(i, value) for i, value in content.items())
-        root, rows = write(ports, None, before, iter(lines), sealed, self.tally)
+        root, rows = write(world, None, before, iter(lines), sealed, self.tally)
         self._store(rows)
         return root
 

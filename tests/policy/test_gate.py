@@ -36,8 +36,8 @@ def made() -> tuple[MemorySite, RefMove]:
 
 
 def both(site: MemorySite, move: RefMove, declared: Any = None, **options: Any) -> tuple[Any, Any]:
-    old = checklist.promotion_gate(site.state, site.ports.objects, move, declared, **options)
-    new = policy_gate.promotion_gate(site.state, site.ports.objects, move, declared, **options)
+    old = checklist.promotion_gate(site.state, site.world.objects, move, declared, **options)
+    new = policy_gate.promotion_gate(site.state, site.world.objects, move, declared, **options)
     assert new.policy_digest == shipped().digest and new.gate == old.gate and new.subject == old.subject
     assert new.allow is old.allow and bool(new.reasons) is not new.allow
     return old, new
@@ -95,8 +95,8 @@ def test_whatever_the_state_says_both_say_the_same(
 ) -> None:
     site, move = made
     state: Any = StateOf(site, version, receipt)
-    old = checklist.promotion_gate(state, site.ports.objects, move, declared)
-    new = policy_gate.promotion_gate(state, site.ports.objects, move, declared)
+    old = checklist.promotion_gate(state, site.world.objects, move, declared)
+    new = policy_gate.promotion_gate(state, site.world.objects, move, declared)
     assert new.allow is old.allow
     # Where the sensitivity of today is no word at all, only that is told; what else is wrong with it follows.
     if "metadata: sensitivity is not declared" in new.reasons:
@@ -122,14 +122,14 @@ def test_objects_that_cannot_be_read_pass_neither(
     made: tuple[MemorySite, RefMove], problem: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site, move = made
-    real = type(site.ports.objects).open
+    real = type(site.world.objects).open
 
     def gone(objects: Any, name: str) -> Any:
         if name == move.after:
             return real(objects, name)
         raise problem
 
-    monkeypatch.setattr(type(site.ports.objects), "open", gone)
+    monkeypatch.setattr(type(site.world.objects), "open", gone)
     old, new = both(site, move)
     assert new.reasons == old.reasons
 
@@ -137,5 +137,5 @@ def test_objects_that_cannot_be_read_pass_neither(
 def test_a_server_that_is_down_lets_nothing_pass(made: tuple[MemorySite, RefMove]) -> None:
     site, move = made
     down: Decider = over_http(f"http://127.0.0.1:{free_port()}")
-    decision = policy_gate.promotion_gate(site.state, site.ports.objects, move, decider=down)
+    decision = policy_gate.promotion_gate(site.state, site.world.objects, move, decider=down)
     assert decision.allow is False and decision.reasons == ["engine: the policy server does not answer"]

@@ -14,8 +14,10 @@ from typing import Any
 
 from kfm.clock import FixedClock
 from kfm.delivery.public_files import deliver
+from kfm.engine.guards import Guards
 from kfm.engine.run import run
-from kfm.engine.run_context import Ports, Settings
+from kfm.engine.run_context import RunContext, Work
+from kfm.engine.world import Settings, World
 from kfm.model.canonical import canonical
 from kfm.model.keys import GENESIS, digest
 from kfm.model.manifests import entries
@@ -27,6 +29,7 @@ from kfm.model.records import (
     FetchRequest,
     Receipt,
     RefMove,
+    Run,
     SourceRef,
     Step,
     Trigger,
@@ -120,27 +123,29 @@ class Installation:
         self.publisher = publisher
         self.state = StoredState(tables, clock.now_ms)
         self.objects = make_objects(self.state)
-        self.ports = Ports(
+        self.guards = Guards(gate=yes, step_gate=step_yes)
+        self.world = World(
             state=self.state,
             objects=self.objects,
             clock=clock,
             log=NullLog(),
             open_source=lambda _uri: Upstream(),
-            gate=yes,
-            step_gate=step_yes,
             settings=Settings(threads=1, window=3 if gauges is Gauges else 512, holder=holder),
-            metadata={"title": "River gauges"},
         )
 
     def work(self, told: Callable[[Receipt], None]) -> None:
         """Everything on the list that is not done yet. `told` hears of each receipt once it is durable."""
         for unfinished in list(self.state.runs.unfinished()):
-            self._tell(run(unfinished.trigger, self._updater(unfinished.trigger), self.ports, unfinished), told)
+            self._tell(self._run(unfinished.trigger, unfinished), told)
         for item in ITEMS:
             if item not in self.done():
                 trigger = self._trigger(item)
-                self._tell(run(trigger, self._updater(trigger), self.ports), told)
+                self._tell(self._run(trigger), told)
         self.settle()
+
+    def _run(self, trigger: Trigger, unfinished: Run | None = None) -> Receipt:
+        work = Work(trigger, self._updater(trigger), {"title": "River gauges"}, unfinished=unfinished)
+        return run(RunContext(work, self.world, self.guards))
 
     def _tell(self, receipt: Receipt, told: Callable[[Receipt], None]) -> None:
         assert receipt.status in ("SUCCESS", "SKIPPED"), receipt.errors

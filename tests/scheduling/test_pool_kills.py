@@ -12,10 +12,11 @@ import pytest
 
 import kfm.app.session.pools
 from kfm import config
-from kfm.app.authority.run_ports import run_ports
+from kfm.app.authority.run_setup import context_of
 from kfm.app.runs.run_control import resume_runs, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.datasets import dataset_updater
 from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock
 from kfm.errors import Full
@@ -74,7 +75,7 @@ def wait_once(folder: Path) -> None:
     with opened(folder) as session:
         waiting = keep(session.state, new_trigger(session, "one", actor="tester"))
         with kfm.app.session.pools.slot(
-            session, new_trigger(session, "two"), run_ports(session, "two"), None, patient=False
+            session, context_of(session, new_trigger(session, "two"), dataset_updater(session, "two")), patient=False
         ):
             for _ in range(3):
                 with pytest.raises(Full):
@@ -106,7 +107,9 @@ def after(folder: Path, now_ms: int) -> Any:
             (gpu,) = kfm.app.session.pools.shown(session, ["gpu"])
             try:
                 with kfm.app.session.pools.slot(
-                    session, new_trigger(session, "two"), run_ports(session, "two"), None, patient=False
+                    session,
+                    context_of(session, new_trigger(session, "two"), dataset_updater(session, "two")),
+                    patient=False,
                 ):
                     got = True
             except Full:

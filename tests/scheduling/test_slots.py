@@ -10,12 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from kfm import config
-from kfm.app.authority.run_ports import run_ports
+from kfm.app.authority.run_setup import context_of
 from kfm.app.daemon.daemon_loop import Upkeep
 from kfm.app.runs.freshness import freshness
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session import pools
+from kfm.app.session.datasets import dataset_updater
 from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock
 from kfm.engine import heartbeat
@@ -54,14 +55,16 @@ def opened(path: Path, clock: FixedClock) -> Iterator[Session]:
 def taken(session: Session, dataset: str, **more: object) -> Iterator[None]:
     """Somebody has a slot, and works, for as long as this lasts."""
     trigger = replace(new_trigger(session, dataset, actor="tester"), **more)
-    with pools.slot(session, trigger, run_ports(session, dataset), None, patient=False):
+    with pools.slot(session, context_of(session, trigger, dataset_updater(session, dataset)), patient=False):
         yield
 
 
 def asks(session: Session, trigger: Trigger) -> bool:
     """Did it get a slot? It gives it back at once."""
     try:
-        with pools.slot(session, trigger, run_ports(session, trigger.dataset), None, patient=False):
+        with pools.slot(
+            session, context_of(session, trigger, dataset_updater(session, trigger.dataset)), patient=False
+        ):
             return True
     except Full:
         return False
@@ -245,7 +248,7 @@ def test_minutes_in_which_a_run_waits_for_a_slot_are_owed_to_the_pool(tmp_path: 
                 clock.advance(5000)
                 _renewed(elsewhere)
             assert owed(session, "two") == {"not yet noticed": 30, "waiting for a pool": 20, "waiting": 5}
-        with pools.slot(session, trigger, run_ports(session, "two"), None, patient=False):
+        with pools.slot(session, context_of(session, trigger, dataset_updater(session, "two")), patient=False):
             clock.advance(10 * MINUTE)  # at work: what it waited for is not forgotten
             _renewed(session)
             assert owed(session, "two")["waiting for a pool"] == 20

@@ -172,18 +172,19 @@ BUGS: dict[str, Bug] = {
     ),
     "the receipt is written before the effect, in a commit of its own": Bug(
         "kfm.engine.run:run",
-        "        executed = execute(context, planned)\n",
-        "        from kfm.engine.stage_results import NOTHING_MADE\n"
-        "        with context.ports.state.transaction(planned.lease) as tx:\n"
-        "            record(context, planned.run_id, NOTHING_MADE, tx)\n"
-        "        executed = execute(context, planned)\n",
+        "    executed = execute(context, planned)\n",
+        "    from kfm.engine.stage_results import NOTHING_MADE\n"
+        "    with context.world.state.transaction(planned.lease) as tx:\n"
+        "        record(context, planned.run_id, NOTHING_MADE, tx)\n"
+        "    executed = execute(context, planned)\n",
         "tests/engine/test_walk.py tests/crash/test_kills.py",
     ),
     "the receipt is written after the effect, in a commit of its own": Bug(
-        "kfm.engine.run:run",
-        "                    return record(context, run_id, made, tx)\n",
-        "                with context.ports.state.transaction() as tx:\n"
-        "                    return record(context, run_id, made, tx)\n",
+        "kfm.engine.upsert:commit",
+        "                return stages(made, tx)\n",
+        "                pass\n"
+        "            with context.world.state.transaction() as tx:\n"
+        "                return stages(made, tx)\n",
         "tests/crash/test_kills.py",
     ),
     "the token is not checked": Bug(

@@ -134,8 +134,8 @@ CLAIMS: dict[str, Bug] = {
     ),
     "U13": Bug(
         "kfm.engine.run:run",
-        "        inspected = quarantine(context, acquired, admitted.run)\n",
-        "        from kfm.engine.stage_results import Inspected\n        inspected = Inspected(acquired.inputs)\n",
+        "    inspected = quarantine(context, acquired, admitted.run)\n",
+        "    from kfm.engine.stage_results import Inspected\n\n    inspected = Inspected(acquired.inputs)\n",
         f"{WALK}::test_the_quarantine_ref_goes_when_the_source_is_mended_and_its_history_stays",
     ),
     "U14": Bug(
@@ -274,9 +274,9 @@ CLAIMS: dict[str, Bug] = {
         f"{PARTITIONS}::test_a_commit_that_came_between_is_kept_and_the_second_is_put_together_anew",
     ),
     "D10 turns at the ref": Bug(
-        "kfm.engine.upsert:take_turns",
-        "if not context.trigger.partition or",
-        "if context.trigger.partition or",
+        "kfm.engine.upsert:commit",
+        "repeats = bool(context.trigger.partition) and",
+        "repeats = not context.trigger.partition and",
         f"{PARTITIONS}::test_a_commit_that_came_between_is_kept_and_the_second_is_put_together_anew",
     ),
     "D13": Bug(
@@ -293,7 +293,7 @@ CLAIMS: dict[str, Bug] = {
     ),
     "D14": Bug(
         "kfm.engine.run:run",
-        "                    trace(context, journal, executed, made, tx)\n",
+        "        trace(context, planned.journal, executed, made, tx)\n",
         "",
         f"{TYPED}::test_the_log_of_a_run_is_the_same_before_and_after_compaction",
     ),
@@ -353,7 +353,7 @@ CLAIMS: dict[str, Bug] = {
     ),
     "O13 what is not signed is not done": Bug(
         "kfm.engine.upsert:assemble",
-        "context.ports.authority(context.updater, context.trigger, moves) if moves else Warrant()",
+        "context.guards.authority(context.updater, context.trigger, moves) if moves else Warrant()",
         "Warrant()",
         f"{TWO}::test_a_name_proves_nothing",
     ),
@@ -473,8 +473,8 @@ CLAIMS: dict[str, Bug] = {
     ),
     "O14": Bug(
         "kfm.engine.receipt_stage:record",
-        "if context.ports.attest is not None:",
-        "if context.ports.attest is not None and context.unfinished is not None:",
+        "if context.guards.attest is not None:",
+        "if context.guards.attest is not None and context.unfinished is not None:",
         "tests/cli/test_attest.py::test_a_commit_attests_and_the_version_verifies_offline",
     ),
     "O14 a bad signature is none": Bug(

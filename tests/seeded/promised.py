@@ -149,8 +149,8 @@ PROMISED: dict[str, Bug] = {
     ),
     "what is made again is made from what the world holds now": Bug(
         "kfm.engine.replay:again",
-        "msgspec.structs.replace(ports, open_source=lambda _uri: recorded)",
-        "ports",
+        "msgspec.structs.replace(context.world, open_source=lambda _uri: recorded)",
+        "context.world",
         "tests/engine/test_reproduced.py::test_the_examples_over_http_come_out_again_when_their_server_is_gone",
     ),
     "what a killed run made is not compared": Bug(

@@ -79,8 +79,8 @@ SCHEDULING: dict[str, Bug] = {
     ),
     "O6 fenced off": Bug(
         "kfm.engine.run_context:RunContext.check_slot",
-        "if self.ports.slot is not None:",
-        "if self.ports.slot == 0:",
+        "if self.guards.slot is not None:",
+        "if self.guards.slot == 0:",
         "tests/scheduling/test_pools.py::test_who_is_stopped_past_its_lease_and_goes_on_commits_nothing",
     ),
     "O6 a backfill comes last": Bug(

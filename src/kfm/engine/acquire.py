@@ -34,10 +34,10 @@ def acquire(context: RunContext) -> Acquired:
     if unfinished is not None and (unfinished.plan_hash or context.updater.moves_only):
         context.reached.acquired = acquired = Acquired(unfinished.inputs)
         _inherit(context, unfinished.inputs)
-        if context.ports.protection is not None and not context.updater.moves_only:
+        if context.guards.protection is not None and not context.updater.moves_only:
             from kfm.engine.protected.source_classification import take_up, way_of
 
-            take_up(context, way_of(context, context.ports.protection), unfinished.inputs)
+            take_up(context, way_of(context, context.guards.protection), unfinished.inputs)
         return acquired
     pinner = Pinner(context)
     try:
@@ -75,18 +75,18 @@ class Pinner:
     """The Sources an author is handed."""
 
     def __init__(self, context: RunContext) -> None:
-        self._walk = context
-        self._ports = context.ports
+        self._context = context
+        self._world = context.world
         self.checkpoints: list[Checkpoint] = []
         self.bytes_in = 0
         self.contracts: dict[int, DataContract] = {}  # by identity of the ref we gave
         self._given: dict[int, SourceRef] = {}  # likewise
         self._versions: Versions | None = None
         self.way: WayIn | None = None
-        if context.ports.protection is not None:
+        if context.guards.protection is not None:
             from kfm.engine.protected.source_classification import way_of
 
-            self.way = way_of(context, context.ports.protection)
+            self.way = way_of(context, context.guards.protection)
 
     def pin(
         self,
@@ -98,22 +98,22 @@ class Pinner:
         complete: bool | None = None,
         expect_hash: str = "",
     ) -> SourceRef:
-        ports = self._ports
-        if source in ports.datasets:
+        world = self._world
+        if source in world.datasets:
             return self._version(source, contract, partition, complete, expect_hash, partition_by)
-        named = ports.sources.get(source)
+        named = world.sources.get(source)
         if named is None and "/" not in source and ":" not in source and "." not in source:
-            known = ", ".join(sorted([*ports.sources, *ports.datasets])) or "none"
+            known = ", ".join(sorted([*world.sources, *world.datasets])) or "none"
             raise BadInput(f"no source is called {printable(source)}", hint=f"the configuration names: {known}")
         if named is None and (key := key_in_clear(source)):
             raise BadInput(
                 f"the URL of a source holds a key in clear, as the parameter {printable(key, 40)}",
                 hint="name the source in kfm.yml, with the key by reference under `query:`",
             )
-        request, declared = named or (msgspec.structs.replace(ports.request, uri=source), None)
+        request, declared = named or (msgspec.structs.replace(world.request, uri=source), None)
         request = msgspec.structs.replace(
             request,
-            now_ms=ports.clock.now_ms(),
+            now_ms=world.clock.now_ms(),
             partition=tuple(partition) or request.partition,
             complete=request.complete if complete is None else complete,
             expect_hash=expect_hash or request.expect_hash,
@@ -121,18 +121,18 @@ class Pinner:
         contract = contract or declared
         if partition_by:
             contract = msgspec.structs.replace(contract or DataContract(format="csv"), partition_by=partition_by)
-        ports.progress("fetch", 0, 0)
+        world.progress("fetch", 0, 0)
         # A forced run takes nothing for granted: what it fetches again puts right what lies damaged in the store. The
         # preview of a branch has files of its own: what is known of a file is of another, and stays so.
-        trigger = self._walk.trigger
+        trigger = self._context.trigger
         alone = bool(preview_of(trigger))
-        checkpoint = None if trigger.force or alone else ports.state.inbox.checkpoint(request.uri)
-        objects = ports.objects
+        checkpoint = None if trigger.force or alone else world.state.inbox.checkpoint(request.uri)
+        objects = world.objects
         if self.way is not None:
             objects, checkpoint = self.way.objects_for(request), self.way.checkpoint(request, checkpoint)
         else:  # how large something protected is, is nobody's
-            objects = counted(objects, ports.progress, checkpoint.size if checkpoint is not None else 0)
-        fetched = ports.open_source(request.uri).fetch(request, checkpoint, objects)
+            objects = counted(objects, world.progress, checkpoint.size if checkpoint is not None else 0)
+        fetched = world.open_source(request.uri).fetch(request, checkpoint, objects)
         self.bytes_in += fetched.bytes_on_wire
         ref = fetched.ref
         if contract is not None:
@@ -141,7 +141,7 @@ class Pinner:
             ref = self.way.came(request, ref, contract)
         told = {} if is_restricted(ref) else {"size": ref.size}
         name = request.name or "unnamed"
-        self._walk.say("source.pinned", source=name, not_modified=fetched.not_modified, **told)
+        self._context.say("source.pinned", source=name, not_modified=fetched.not_modified, **told)
         kept = fetched.checkpoint if self.way is None else self.way.kept(fetched.checkpoint, ref)
         self.checkpoints += [] if alone else [kept]
         if contract is not None:
@@ -150,7 +150,7 @@ class Pinner:
         return ref
 
     def names(self) -> list[str]:
-        return sorted(self._ports.sources)
+        return sorted(self._world.sources)
 
     def bytes(self, ref: SourceRef) -> bytes:
         if id(ref) not in self._given:
@@ -163,7 +163,7 @@ class Pinner:
             )
         if ref.size > MOST_LISTED:
             raise Refused(f"a listing of {ref.size} bytes is too large to be read whole", hint="ask for fewer at once")
-        return self._ports.objects.read(ref.content_hash)
+        return self._world.objects.read(ref.content_hash)
 
     def _version(
         self,
@@ -178,8 +178,8 @@ class Pinner:
         if self._versions is None:
             from kfm.engine.dataset_inputs import Versions
 
-            self._versions = Versions(self._walk)
-        wanted, declared = self._ports.datasets[source]
+            self._versions = Versions(self._context)
+        wanted, declared = self._world.datasets[source]
         contract = contract or declared
         if partition_by:
             contract = msgspec.structs.replace(contract or DataContract(format="csv"), partition_by=partition_by)
@@ -194,7 +194,7 @@ class Pinner:
         if contract is not None:
             ref = msgspec.structs.replace(ref, layout=layout_of(contract))
             self.contracts[id(ref)] = contract
-        self._walk.say("source.pinned", source=source, not_modified=False)
+        self._context.say("source.pinned", source=source, not_modified=False)
         self._given[id(ref)] = ref
         return ref
 
@@ -207,11 +207,11 @@ class Pinner:
     def ref(self, name: str) -> SourceRef:
         """The digest a ref points to now; an empty content_hash if it does not exist."""
         check_ref(name)
-        return SourceRef(uri=REF + name, content_hash=self._ports.state.refs.at(name), size=0, name=name)
+        return SourceRef(uri=REF + name, content_hash=self._world.state.refs.at(name), size=0, name=name)
 
     def history(self, name: str) -> list[RefEntry]:
         check_ref(name)
-        return list(self._ports.state.refs.history(name))
+        return list(self._world.state.refs.history(name))
 
     def vouches_for(self, ref: object) -> bool:
         """One that we gave, or that an author made: then its fields are of their types, and its bytes are here."""
@@ -225,8 +225,8 @@ class Pinner:
         except (TypeError, ValueError, RecursionError, BadInput):
             return False
         if made.uri.startswith(TARGET):
-            return self._walk.updater.moves_only
-        return made.uri.startswith(REF) or self._ports.objects.has(made.content_hash)
+            return self._context.updater.moves_only
+        return made.uri.startswith(REF) or self._world.objects.has(made.content_hash)
 
 
 def is_restricted(ref: SourceRef) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 
 import msgspec
@@ -16,7 +15,7 @@ from kfm.engine.receipt_stage import closing_receipt
 from kfm.engine.run_context import RunContext
 from kfm.engine.stage_results import Acquired, Duplicate, Fresh, Keys, Resume, Stopped, Tenure
 from kfm.engine.telemetry_stage import measure_superseded
-from kfm.errors import Broken, Conflict, Corrupt, Frozen, KfmError, Moved, PlanDrift
+from kfm.errors import Conflict, Corrupt, Frozen, PlanDrift
 from kfm.model import manifests, refs
 from kfm.model.keys import claim_key, input_hash, run_id, run_key_of, scopes
 from kfm.model.ports import INLINE_MAX, Objects, Tx
@@ -39,13 +38,17 @@ def admit(context: RunContext, acquired: Acquired) -> Fresh | Resume | Duplicate
         except Frozen:  # told before anything was claimed
             admitted = Stopped(keys, is_other)
     context.reached.admitted = admitted
+    if isinstance(admitted, Duplicate) and context.updater.declared:
+        from kfm.engine.plan import check_unchanged
+
+        check_unchanged(context, admitted)
     return admitted
 
 
 def look(context: RunContext, keys: Keys) -> tuple[Run | None, bool, bool]:
     """The run that did this already, if one did; whether the code is another; and if it was done, whether nothing
     is frozen. Who claims asks the rest again, in its transaction."""
-    trigger, updater, state = context.trigger, context.updater, context.ports.state
+    trigger, updater, state = context.trigger, context.updater, context.world.state
     with state.reading():
         done = None if any(rivals(context)) else done_before(context, state.runs.claimed(keys.claim_key))
         is_other = (done is None or done.code_hash != updater.code_hash) and code_changed(
@@ -77,9 +80,9 @@ def done_before(context: RunContext, latest: Run | None) -> Run | None:
 def is_live(context: RunContext, run: Run) -> bool:
     """What the run committed is where it put it: not rolled back, not withdrawn, not held against other contracts
     since, and no object of it gone."""
-    state = context.ports.state
+    state = context.world.state
     if run.version_digest and run.trigger.partition:
-        return holds_still(state, context.ports.objects, run)
+        return holds_still(state, context.world.objects, run)
     if run.version_digest:
         if state.refs.at(zone_ref("processed", run.dataset, run.trigger)) != run.version_digest:
             return False
@@ -89,7 +92,7 @@ def is_live(context: RunContext, run: Run) -> bool:
         if other is None or _contracts(other) != _contracts(run):
             return False
         small = version is not None and version.size <= INLINE_MAX  # all of it together, so no object is a file
-        return small or is_there(context.ports.objects, run.version_digest)
+        return small or is_there(context.world.objects, run.version_digest)
     return all(state.refs.at(move.ref) == move.after for move in run.moves)
 
 
@@ -108,7 +111,7 @@ def is_there(objects: Objects, version: str) -> bool:
 def claim(context: RunContext, inputs: list[SourceRef], keys: Keys, is_other: bool) -> Fresh | Resume | Duplicate:
     """One transaction: the lease, and the claim or its takeover. It need not be durable by itself,
     because the PLAN record that is written before any effect makes it so."""
-    settings, state = context.ports.settings, context.ports.state
+    settings, state = context.world.settings, context.world.state
     ended: list[tuple[Run, ErrorNote]] = []
     with state.transaction(durable=False, switches=context.switches) as tx:
         context.check_wanted(claiming=True)
@@ -122,7 +125,7 @@ def claim(context: RunContext, inputs: list[SourceRef], keys: Keys, is_other: bo
         if done is not None:
             ended = close_superseded(context, tx)
             tx.leases.release(lease)
-            context.unfinished = None  # if there was one, it is among those
+            context.work = msgspec.structs.replace(context.work, unfinished=None)  # if there was one, it is among those
         elif latest is not None and latest.status == "RUNNING" and not abandons(context, latest):
             kind: type[Fresh | Resume] = Resume
             run = msgspec.structs.replace(latest, attempt=latest.attempt + 1, trigger=taken_up(context, latest))
@@ -137,12 +140,13 @@ def claim(context: RunContext, inputs: list[SourceRef], keys: Keys, is_other: bo
     tell_superseded(context, ended)
     if done is not None:
         return Duplicate(keys, done, is_other)
-    tenure = Tenure(lease, context.ports.clock.now_ms())
+    tenure = Tenure(lease, context.world.clock.now_ms())
     context.reached.admitted = admitted = kind(keys, run, tenure, is_other)
     if not settings.dry_run:
-        heartbeat.begin(context, context.ports, tenure)
+        heartbeat.begin(context, context.world, tenure)
     if isinstance(admitted, Resume):
-        context.trigger = msgspec.structs.replace(context.trigger, correlation_id=run.trigger.correlation_id)
+        trigger = msgspec.structs.replace(context.trigger, correlation_id=run.trigger.correlation_id)
+        context.work = msgspec.structs.replace(context.work, trigger=trigger)
         context.started_ms = tenure.renewed_ms
     context.bind(run.run_id, keys.claim_key)
     context.say("run.started", status="started", admission=admitted.told)
@@ -189,7 +193,7 @@ def new_run(context: RunContext, inputs: list[SourceRef], keys: Keys, latest: Ru
         status="RUNNING",
         started_at=rfc3339(context.started_ms),
         inputs=list(inputs),  # as they came: what quarantine makes of them is in the plan record
-        metadata=dict(context.ports.metadata),
+        metadata=dict(context.work.metadata),
         continues=continued(context, latest),
         code_hash=context.updater.code_hash,
     )
@@ -220,7 +224,7 @@ def rivals(context: RunContext) -> Iterator[Run]:
 def alike(context: RunContext) -> Iterator[Run]:
     """Unfinished runs of the same work, of whichever part of the dataset."""
     wanted = (context.updater.id, context.dataset, context.trigger.window, params_of_work(context.trigger))
-    for run in context.ports.state.runs.unfinished(context.dataset):
+    for run in context.world.state.runs.unfinished(context.dataset):
         if (run.updater_id, run.dataset, run.trigger.window, params_of_work(run.trigger)) == wanted:
             yield run
 
@@ -253,7 +257,7 @@ def close_superseded(context: RunContext, tx: Tx) -> list[tuple[Run, ErrorNote]]
         note = ErrorNote(code="run.superseded", message=why)
         tx.runs.save(msgspec.structs.replace(old, status="FAILED"))
         append(
-            context.ports, closing_receipt(context, old, "superseded", note), context.updater.op, context.standing, tx
+            context.guards, closing_receipt(context, old, "superseded", note), context.updater.op, context.standing, tx
         )
         measure_superseded(context, tx, old, note)
         ended.append((old, note))
@@ -269,21 +273,3 @@ def tell_superseded(context: RunContext, ended: list[tuple[Run, ErrorNote]]) -> 
             job_id=old.claim_key[:32],
             correlation_id=old.trigger.correlation_id or old.trigger.trigger_id or None,
         ).event("run.superseded", status="failed", outcome="superseded", error={"code": note.code})
-
-
-def stays_open(context: RunContext, problem: KfmError) -> bool:
-    """Is this error no end of the run? It is one for an operation whose ref went elsewhere: its plan names
-    where the ref was, so no later attempt can succeed. It is none for a run that could not be taken up again."""
-    if isinstance(problem, Moved) and context.updater.moves_only:
-        return False
-    if context.unfinished is not None and context.reached.claimed is None:
-        return True
-    return isinstance(problem, (Broken, Conflict, Frozen, PlanDrift))
-
-
-def leave(context: RunContext) -> None:
-    """Stop without ending the run: it stays in the journal to be resumed. Frees the lease if it is ours."""
-    lease = context.reached.lease
-    if lease is not None:
-        with contextlib.suppress(KfmError):
-            context.ports.state.leases.release(lease)

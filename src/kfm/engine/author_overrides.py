@@ -28,10 +28,10 @@ def upserted(context: RunContext, version: DatasetVersion, planned: Planned, exe
     last = dict(executed.tail_rows)  # the commit is still to store these
 
     def made(step_id: str) -> bytes:
-        for position, step in enumerate(chain.from_iterable(planned.plan.each(context.ports.state))):
+        for position, step in enumerate(chain.from_iterable(planned.plan.each(context.world.state))):
             if step.id == step_id:
                 digest = executed.results.get(position)[1]
-                return context.ports.plain(last[digest]) if digest in last else context.ports.objects.read(digest)
+                return context.world.plain(last[digest]) if digest in last else context.world.objects.read(digest)
         raise _refused(context, "conclude", "the name of no step", "give the id of a step of the plan")
 
     said = author_call(context, "upsert", lambda: updater.conclude(version, planned.inputs, made))

@@ -29,7 +29,7 @@ class Versions:
     """Those that one run reads."""
 
     def __init__(self, context: RunContext) -> None:
-        self._walk = context
+        self._context = context
         self._at: dict[str, str] | None = None
 
     def pin(
@@ -51,10 +51,10 @@ class Versions:
         )
 
     def _version(self, name: str, wanted: Wanted) -> DatasetVersion:
-        state = self._walk.ports.state
+        state = self._context.world.state
         if self._at is None:  # of all of them at once: a set of versions that there was
             with state.reading():
-                self._at = {each.ref: state.refs.at(each.ref) for each, _ in self._walk.ports.datasets.values()}
+                self._at = {each.ref: state.refs.at(each.ref) for each, _ in self._context.world.datasets.values()}
         at = wanted.version or self._at[wanted.ref]
         if not at:
             raise self._not_there(name, wanted)
@@ -69,7 +69,7 @@ class Versions:
         return found
 
     def _not_there(self, name: str, wanted: Wanted) -> Refused:
-        for last in self._walk.ports.state.refs.history(wanted.ref, reverse=True, limit=1):
+        for last in self._context.world.state.refs.history(wanted.ref, reverse=True, limit=1):
             return Refused(
                 f"source {name}: {wanted.ref} was withdrawn {last.ts}: there is no version of it to read",
                 hint=f"see `kfm refs history {wanted.ref}`; what was made of it before stays until it is made anew",
@@ -81,7 +81,7 @@ class Versions:
         self, name: str, wanted: Wanted, version: DatasetVersion, contract: DataContract | None
     ) -> ManifestEntry | None:
         """The one entry that is read; None: all of them, which only code can."""
-        objects = _readable(self._walk)
+        objects = _readable(self._context)
         if wanted.key:
             found = manifests.find(objects, version.digest, wanted.key)
             if found is None:
@@ -93,7 +93,7 @@ class Versions:
         first = list(islice(manifests.entries(objects, version.digest), 2))
         if len(first) == 1:
             return first[0]
-        if contract is not None or self._walk.updater.declared:
+        if contract is not None or self._context.updater.declared:
             raise Refused(
                 f"source {name}: {wanted.dataset} has {version.entries} keys, and one of them is to be read",
                 hint=f"say which: `key: […]`; `kfm cat {wanted.ref}` lists them",
@@ -106,7 +106,7 @@ class Versions:
         whole = 0 < said.get("sources", 0) == said.get("contracts", 0)
         if not whole or any(name.startswith("unheld/") for name in said):
             return ""
-        run = self._walk.ports.state.runs.get(version.validated_by or version.run_id)
+        run = self._context.world.state.runs.get(version.validated_by or version.run_id)
         return digest(canonical([ref.contract_hash for ref in run.inputs])) if run is not None else ""
 
 
@@ -115,11 +115,11 @@ def _against(contract: DataContract, key: tuple[str, ...]) -> str:
 
 
 def _readable(context: RunContext) -> Objects:
-    if context.ports.protection is None:
-        return context.ports.objects
+    if context.guards.protection is None:
+        return context.world.objects
     from kfm.engine.protected.encrypted_objects import OpeningObjects
 
-    return OpeningObjects(context.ports.objects, context.ports.protection.with_id)
+    return OpeningObjects(context.world.objects, context.guards.protection.with_id)
 
 
 def version_of(ref: SourceRef) -> str:
@@ -130,11 +130,11 @@ def version_of(ref: SourceRef) -> str:
 
 def inherit(context: RunContext, refs: Iterable[SourceRef]) -> None:
     """What is made of versions is no more open than any of them was when it was made, whatever is declared now."""
-    said = context.ports.metadata.get("sensitivity")
+    said = context.work.metadata.get("sensitivity")
     for ref in refs:
         dataset = version_of(ref)
         version = (
-            context.ports.state.ledger.version(dataset, ref.content_hash) if dataset and ref.content_hash else None
+            context.world.state.ledger.version(dataset, ref.content_hash) if dataset and ref.content_hash else None
         )
         then = version.metadata.get("sensitivity") if version is not None else None
         if then is None or then == "public":
@@ -149,5 +149,5 @@ def inherit(context: RunContext, refs: Iterable[SourceRef]) -> None:
             continue  # nobody says that it may be public, which is less
         if said is None or LEVELS.index(then) > LEVELS.index(said):
             said = then
-    if said != context.ports.metadata.get("sensitivity"):
-        context.ports = msgspec.structs.replace(context.ports, metadata={**context.ports.metadata, "sensitivity": said})
+    if said != context.work.metadata.get("sensitivity"):
+        context.work = msgspec.structs.replace(context.work, metadata={**context.work.metadata, "sensitivity": said})

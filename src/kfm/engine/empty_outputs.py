@@ -14,8 +14,8 @@ from kfm.parsing.characters import printable
 
 def check_emptied(context: RunContext, step: Step) -> None:
     """For a step whose output holds no rows: the version there is now may hold none under its key either."""
-    objects = context.ports.objects
-    current = context.ports.state.refs.at(refs.processed(context.dataset))
+    objects = context.world.objects
+    current = context.world.state.refs.at(refs.processed(context.dataset))
     before = find(objects, current, step.key) if current and step.key is not None else None
     if before is None:
         return

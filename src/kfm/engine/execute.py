@@ -54,7 +54,7 @@ def execute(context: RunContext, planned: Planned) -> Executed:
     begun = planned.resumed and planned.journal.replay(results)
     if not begun:
         carry_over(context, planned, results)
-    schedule = Schedule(planned.plan, context.ports.state, results)
+    schedule = Schedule(planned.plan, context.world.state, results)
     crew = Crew(context, planned.inputs, schedule, results)
     try:
         finished = work_off(context, planned, schedule, crew, results, begun)
@@ -71,7 +71,7 @@ def work_off(
 ) -> list[Done]:
     """Perform all that is to be done; returns the last finished steps, whose DONE the commit writes."""
     finished: list[Done] = []
-    clock, largest = context.ports.clock, context.ports.settings.window
+    clock, largest = context.world.clock, context.world.settings.window
     window = min(FIRST_WINDOW, largest)
     while True:
         batch = schedule.ready(window - crew.in_flight)
@@ -91,21 +91,21 @@ def work_off(
             rest = crew.drain()
             results.add(rest)
             give_up(context, planned, crew, results, finished + rest)
-        context.ports.progress("execute", results.done, results.steps)
+        context.world.progress("execute", results.done, results.steps)
     if not begun:  # a plan without steps to perform: nothing happens before the commit, whose sync is for both
         switches = context.switches_of(planned.run_id)
-        with context.ports.state.transaction(planned.lease, durable=False, switches=switches) as tx:
+        with context.world.state.transaction(planned.lease, durable=False, switches=switches) as tx:
             planned.journal.begin(tx, results, ["PLAN"], then=CLOSING)
     return finished
 
 
 def carry_over(context: RunContext, planned: Planned, results: Results) -> None:
     """What the failed run before this one finished, as far as its plan is ours and its outputs are still there."""
-    continues, objects = planned.journal.run.continues, context.ports.objects
+    continues, objects = planned.journal.run.continues, context.world.objects
     if not continues:
         return
     kept = {}
-    for segment, _ in context.ports.state.journal.segments(continues):
+    for segment, _ in context.world.state.journal.segments(continues):
         if segment.plan_hash == planned.plan.plan_hash:
             kept.update({done[0]: done for done in segment.done})
             results.described.update(segment.described)
@@ -131,13 +131,13 @@ def write(
     plan_record: bool,
 ) -> None:
     """One durable write: these are done, those begin."""
-    tenure, ttl = planned.tenure, context.ports.settings.lease_ms
+    tenure, ttl = planned.tenure, context.world.settings.lease_ms
     journal = planned.journal
     # Behind the last steps comes the commit, and nothing durable in between: it is intended with them.
     last = bool(batch) and results.done + crew.in_flight + len(batch) == results.steps
     shared = plan_record and last and touches_nothing(context.updater)
     switches = context.switches_of(planned.run_id)
-    with context.ports.state.transaction(tenure.lease, durable=not shared, switches=switches) as tx:
+    with context.world.state.transaction(tenure.lease, durable=not shared, switches=switches) as tx:
         context.check_slot(tx)
         rows = crew.take_rows()
         if rows:
@@ -148,7 +148,7 @@ def write(
         else:
             failed = crew.take_retried()
             journal.append(tx, results, ["EXECUTE"], done=finished, intent=intent, failed=failed, then=then)
-        now = context.ports.clock.now_ms()
+        now = context.world.clock.now_ms()
         if now - tenure.renewed_ms > ttl // 3:
             tx.leases.renew(tenure.lease, ttl)
             tenure.renewed_ms = now
@@ -160,7 +160,7 @@ def give_up(context: RunContext, planned: Planned, crew: Crew, results: Results,
     for _, problem in crew.failures:
         if isinstance(problem, Broken):
             raise problem
-    with context.ports.state.transaction(planned.lease) as tx:
+    with context.world.state.transaction(planned.lease) as tx:
         tx.objects(crew.take_rows())
         failed = crew.take_retried() + [(position, problem.code) for position, problem in crew.failures]
         planned.journal.append(tx, results, ["EXECUTE"], done=finished, failed=failed)
@@ -256,12 +256,12 @@ class Crew:
     """Who performs: this thread for a little while, then others."""
 
     def __init__(self, context: RunContext, inputs: Sequence[SourceRef], schedule: Schedule, results: Results) -> None:
-        self._walk = context
+        self._context = context
         self._perform = context.updater.execute
-        self._reader = StepReader(context.ports, inputs, schedule.index, results)
+        self._reader = StepReader(context.world, inputs, schedule.index, results)
         self._results = results
-        self._threads = context.ports.settings.threads
-        self._seal = context.ports.seal
+        self._threads = context.world.settings.threads
+        self._seal = context.world.seal
         self._described = results.described
         self._todo: deque[tuple[int, Step]] = deque()
         self._finished: deque[tuple[Done, bytes | None]] = deque()  # with the body if it is small
@@ -309,7 +309,7 @@ class Crew:
         if len(batch) == 1:
             one(*batch[0])
             return []
-        monotonic = self._walk.ports.clock.monotonic
+        monotonic = self._context.world.clock.monotonic
         begun = monotonic()
         for n, (position, step) in enumerate(batch, 1):
             one(position, step)
@@ -377,7 +377,7 @@ class Crew:
             if type(media_type) is not str or len(media_type) > 200 or not is_printable(media_type):
                 raise self._no_output(position, step, "an Output, but its media_type is not a short printable text")
             if output.rows == 0:
-                check_emptied(self._walk, step)
+                check_emptied(self._context, step)
             # Of what is restricted nothing is described: the journal is no place for where and when it was.
             describes = media_type if self._seal is None and describes_itself(media_type) else ""
             given = output.bbox is not None or output.datetime is not None or output.stac_id is not None
@@ -389,20 +389,20 @@ class Crew:
                 if self._seal is not None:
                     body = self._seal.sealed(body)
                 digest = "sha256:" + sha256(body).hexdigest()
-                if self._walk.grids:
+                if self._context.grids:
                     self._say_of_grid(position, digest)
                 self._finished.append(((position, digest, len(body), media_type), body))
             else:
                 digest, size = self._store(position, step, body, describes)
-                if self._walk.grids:
+                if self._context.grids:
                     self._say_of_grid(position, digest)
                 self._finished.append(((position, digest, size, media_type), None))
         except KfmError as problem:
             return self._failed(position, problem, self._placed(position, step, problem), attempt)
         except (Exception, SystemExit) as problem:  # code that exits has failed
-            what = f"perform() of {self._walk.updater.id} raised {type(problem).__name__} at {place_of(problem)}"
+            what = f"perform() of {self._context.updater.id} raised {type(problem).__name__} at {place_of(problem)}"
             failure = StepFailed(
-                f"step {printable(step.id)}: {what}{words_of(self._walk, problem)}",
+                f"step {printable(step.id)}: {what}{words_of(self._context, problem)}",
                 hint="fix the updater or the source (KFM_LOG=debug shows the traceback); nothing was published",
                 discreet=f"{self._numbered(position)}: {what}",
             )
@@ -412,7 +412,7 @@ class Crew:
 
     def _failed(self, position: int, problem: BaseException, failure: KfmError, attempt: int) -> bool:
         """The end of the step, or a pause before the next attempt at it."""
-        context, updater = self._walk, self._walk.updater
+        context, updater = self._context, self._context.updater
         passing = isinstance(problem, (Unavailable, *updater.retry_on)) and not isinstance(problem, (Broken, Conflict))
         if not passing or attempt > updater.retries or self.failures:
             self.failures.append((position, failure))
@@ -424,18 +424,18 @@ class Crew:
         told = failure if is_public(context) else failure.without_names()
         context.say("step.retried", attempt=attempt, of=updater.retries + 1, wait_ms=round(wait * 1000), error=told)
         while wait > 0 and not self.failures:  # in pieces: a step that failed for good ends the wait of others
-            context.ports.clock.sleep(min(wait, FLUSH_S))
+            context.world.clock.sleep(min(wait, FLUSH_S))
             wait -= FLUSH_S
         return False
 
     def _placed(self, position: int, step: Step, problem: KfmError) -> KfmError:
         """What we refused in the middle of an author's perform(), with its place there. What a declaration does
         names its own place, and what the ground or another worker did has none in the author's file."""
-        if self._walk.updater.declared or isinstance(problem, (Broken, Conflict, StepFailed)):
+        if self._context.updater.declared or isinstance(problem, (Broken, Conflict, StepFailed)):
             return problem
         ours = KfmError.__module__  # a class of the author's may be made otherwise
         kind = next(kind for kind in type(problem).__mro__ if issubclass(kind, KfmError) and kind.__module__ == ours)
-        what = f"perform() of {self._walk.updater.id}"
+        what = f"perform() of {self._context.updater.id}"
         place = place_of(problem)
         told = kind(
             f"step {printable(step.id)}: {what} at {place}: {problem.message}",
@@ -467,7 +467,7 @@ class Crew:
 
     def _store(self, position: int, step: Step, body: Any, describes: str) -> tuple[str, int]:
         """A large output is a file: durable before its DONE, and read back."""
-        objects = self._walk.ports.objects
+        objects = self._context.world.objects
         digest, size = objects.put_stream(self._pieces(position, step, body))
         keeps = describes and (size <= MOST_READ or is_read_from_its_end(describes))
         kept: list[bytes] = []
@@ -481,7 +481,7 @@ class Crew:
 
     def _say_of_grid(self, position: int, digest: str) -> None:
         """Of a source that is published as it came; of a run that goes on after a crash it is looked at once more."""
-        context = self._walk
+        context = self._context
         form = context.grids.get(digest)
         if form is None or self._seal is not None:
             return
@@ -489,7 +489,7 @@ class Crew:
             from kfm.engine.isolation.sandbox import describe_apart
 
             context.described[digest] = describe_apart(
-                context.ports.scratch, partial(context.ports.objects.open, digest), form
+                context.world.scratch, partial(context.world.objects.open, digest), form
             )
         said = context.described[digest] | self._described.get(position, {})
         if said:

@@ -12,11 +12,11 @@ from __future__ import annotations
 import os
 import threading
 
-from kfm.engine.run_context import Ports
 from kfm.engine.stage_results import Tenure
+from kfm.engine.world import World
 from kfm.errors import Conflict, KfmError
 
-_kept: dict[int, tuple[Ports, Tenure]] = {}  # by the walk or the slot that they are of
+_kept: dict[int, tuple[World, Tenure]] = {}  # by the walk or the slot that they are of
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
 _stir = threading.Event()  # a shorter lease has come in
@@ -33,15 +33,15 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-def begin(of: object, ports: Ports, tenure: Tenure) -> None:
+def begin(of: object, world: World, tenure: Tenure) -> None:
     """From here on the lease is renewed, until `end` of the same."""
     global _thread
     with _lock:
-        _kept[id(of)] = ports, tenure
+        _kept[id(of)] = world, tenure
         if _thread is None:
             _thread = threading.Thread(target=_beat, daemon=True)
             _thread.start()
-        elif _pace(ports) < _pause:
+        elif _pace(world) < _pause:
             _stir.set()
 
 
@@ -50,9 +50,9 @@ def end(of: object) -> None:
         _kept.pop(id(of), None)
 
 
-def _pace(ports: Ports) -> float:
+def _pace(world: World) -> float:
     """Seconds between two looks at a lease."""
-    return ports.settings.lease_ms / 6000
+    return world.settings.lease_ms / 6000
 
 
 def _beat() -> None:
@@ -66,18 +66,18 @@ def _beat() -> None:
             if not kept and _pause:
                 _thread = None
                 return
-            _pause = min((_pace(ports) for _, (ports, _) in kept), default=1.0)
-        for of, (ports, tenure) in kept:
-            _renew(of, ports, tenure)
+            _pause = min((_pace(world) for _, (world, _) in kept), default=1.0)
+        for of, (world, tenure) in kept:
+            _renew(of, world, tenure)
 
 
-def _renew(of: int, ports: Ports, tenure: Tenure) -> None:
-    lease, ttl = tenure.lease, ports.settings.lease_ms
-    now = ports.clock.now_ms()
+def _renew(of: int, world: World, tenure: Tenure) -> None:
+    lease, ttl = tenure.lease, world.settings.lease_ms
+    now = world.clock.now_ms()
     if now - tenure.renewed_ms <= ttl // 3:
         return
     try:
-        with ports.state.transaction(lease, durable=False) as tx:
+        with world.state.transaction(lease, durable=False) as tx:
             tx.leases.renew(lease, ttl)
         tenure.renewed_ms = now
     except Conflict:

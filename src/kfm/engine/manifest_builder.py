@@ -30,11 +30,11 @@ def write_manifest(
 ) -> tuple[Root, Rows, Tally]:
     """The manifest of the new version, the rows of it that the commit is to write, and what became of old entries."""
     tally, partition = Tally(), context.trigger.partition
-    new = _distinct(_sorted(context, _new_entries(planned.plan.each(context.ports.state), results)))
+    new = _distinct(_sorted(context, _new_entries(planned.plan.each(context.world.state), results)))
     if partition and sealed and before:
-        old = entries_of(context.ports.objects, before, partition)
+        old = entries_of(context.world.objects, before, partition)
         new, sealed = _with_deletions(new, (entry.key for entry in old), tally), False
-    return *write(context.ports, planned.lease, before, new, sealed, tally), tally
+    return *write(context.world, planned.lease, before, new, sealed, tally), tally
 
 
 def _with_deletions(new: Iterator[Line], old: Iterator[Key], tally: Tally) -> Iterator[Line]:
@@ -82,7 +82,7 @@ def _sorted(context: RunContext, lines: Iterator[Line]) -> Iterator[Line]:
     held: list[Line] = []
     for line in lines:
         held.append(line)
-        if len(held) >= SORT_IN_MEMORY and not context.ports.settings.dry_run:
+        if len(held) >= SORT_IN_MEMORY and not context.world.settings.dry_run:
             held.sort()
             stretches.append(_laid_aside(context, held))
             held = []
@@ -91,7 +91,7 @@ def _sorted(context: RunContext, lines: Iterator[Line]) -> Iterator[Line]:
 
 
 def _laid_aside(context: RunContext, lines: list[Line]) -> Iterator[Line]:
-    file = context.ports.scratch()  # gone with its iterator
+    file = context.world.scratch()  # gone with its iterator
     file.write("".join(text for _, text, _, _ in lines).encode())
     file.seek(0)
     return _read(file)

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from kfm.engine.run_context import Ports
 from kfm.engine.stage_results import Rows
+from kfm.engine.world import World
 from kfm.model.keys import digest
 from kfm.model.manifests import (
     LEAST,
@@ -70,9 +70,9 @@ class Tally:
 class Shelf:
     """Where parts lie: small new ones wait for the commit, large ones are files at once."""
 
-    def __init__(self, ports: Ports, lease: Lease | None) -> None:
-        self._ports = ports
-        self._seal = ports.seal
+    def __init__(self, world: World, lease: Lease | None) -> None:
+        self._world = world
+        self._seal = world.seal
         self._lease = lease
         self._rows: dict[str, bytes] = {}
         self._waiting = 0
@@ -84,7 +84,7 @@ class Shelf:
 
     def put(self, name: str, body: bytes) -> None:
         if len(body) > INLINE_MAX:
-            self._ports.objects.put(body)
+            self._world.objects.put(body)
             return
         body = body if self._seal is None else self._seal.sealed(body)
         self._rows[name] = body
@@ -97,14 +97,14 @@ class Shelf:
         if body is not None and self._seal is not None:
             return self._seal.opened(body)
         if body is None:
-            body = self._ports.objects.read(name)
+            body = self._world.objects.read(name)
             if len(self._read) >= KEPT:
                 self._read.clear()
             self._read[name] = body
         return body
 
     def _flush(self) -> None:
-        with self._ports.state.transaction(self._lease, durable=False) as tx:
+        with self._world.state.transaction(self._lease, durable=False) as tx:
             tx.objects(self._rows.items())
         self._rows, self._waiting = {}, 0
 
@@ -193,18 +193,18 @@ class Cursor:
 
 
 def write(
-    ports: Ports, lease: Lease | None, before: str, new: Iterator[Line], sealed: bool, tally: Tally
+    world: World, lease: Lease | None, before: str, new: Iterator[Line], sealed: bool, tally: Tally
 ) -> tuple[Root, Rows]:
     """The manifest of `before` with new lines in it; sealed: without those that are not new. Its parts are stored,
     but for the rows that the commit is to write."""
-    shelf = Shelf(ports, lease)
-    root = _written(ports, shelf, before, new, sealed, tally)
+    shelf = Shelf(world, lease)
+    root = _written(world, shelf, before, new, sealed, tally)
     return root, shelf.waiting()
 
 
-def _written(ports: Ports, shelf: Shelf, before: str, new: Iterator[Line], sealed: bool, tally: Tally) -> Root:
+def _written(world: World, shelf: Shelf, before: str, new: Iterator[Line], sealed: bool, tally: Tally) -> Root:
     cutter = Cutter(shelf, 0)
-    with ports.objects.open(before) if before else BytesIO() as file:
+    with world.objects.open(before) if before else BytesIO() as file:
         first = file.readline()
         if not first.startswith(NAMES_PARTS):  # one object, or none: all of it is cut anew
             _merge(cutter, _flat(first, file, tally), Changes(new), sealed, tally)

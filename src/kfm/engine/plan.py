@@ -18,10 +18,11 @@ import msgspec
 
 from kfm.engine.acquire import author_call
 from kfm.engine.isolation.purity import pure
-from kfm.engine.run_context import Ports, RunContext
+from kfm.engine.run_context import RunContext
 from kfm.engine.run_journal import NOTHING_LEARNED, Journal, SettledPlan
 from kfm.engine.stage_results import Acquired, Claimed, Duplicate, Fresh, Inspected, Planned, Resume
 from kfm.engine.step_results import SMALL
+from kfm.engine.world import World
 from kfm.errors import BadInput, Corrupt, KfmError, PlanChanged, PlanDrift, PlanImpure, Refused
 from kfm.model.canonical import canonical
 from kfm.model.names import check_ref
@@ -55,15 +56,15 @@ def settle_plan(context: RunContext, acquired: Acquired, admitted: Fresh | Resum
             inputs=list(inputs),
             held=inspected.held,
         )
-    facts = context.ports.protection.facts if context.ports.protection is not None else NOTHING_LEARNED
-    sealed = context.ports.stored if context.ports.seal is not None else None
+    facts = context.guards.protection.facts if context.guards.protection is not None else NOTHING_LEARNED
+    sealed = context.world.stored if context.world.seal is not None else None
     known = (
         sealed is None
         and run.code_hash == context.updater.code_hash
         and len(context.updater.code_listing) <= INLINE_MAX
     )
     code = context.updater.code_listing if known else b""
-    journal = Journal(run, made, acquired.checkpoints, context.ports.state, context.ports.clock, facts, sealed, code)
+    journal = Journal(run, made, acquired.checkpoints, context.world.state, context.world.clock, facts, sealed, code)
     planned = Planned(made, journal, admitted.tenure, inspected, resumed=isinstance(admitted, Resume))
     context.reached.planned = planned
     return planned
@@ -73,7 +74,7 @@ def settle(context: RunContext, admitted: Claimed, inputs: list[SourceRef]) -> S
     """The plan, made twice; it must also be the one that is locked for this work."""
     input_hash, lease = admitted.keys.input_hash, admitted.tenure.lease
     made = make(context, inputs, input_hash, guarded=True)
-    locked = context.ports.state.journal.locked_plan(admitted.keys.claim_key)
+    locked = context.world.state.journal.locked_plan(admitted.keys.claim_key)
     if locked is not None and locked != made.plan_hash:
         raise changed(context, inputs, input_hash, locked)
     again = make(context, inputs, input_hash, guarded=False, like=made, lease=lease, otherwise=lambda: twice(context))
@@ -88,8 +89,8 @@ def recheck(context: RunContext, admitted: Claimed, inputs: list[SourceRef]) -> 
     if run.updater_version != context.updater.version:
         raise drift(context, run, f"it was planned by version {run.updater_version}, this is {context.updater.version}")
     stored = hashlib.sha256()
-    for body in context.ports.state.journal.plan_chunks(run.plan_hash):
-        stored.update(context.ports.plain(body))
+    for body in context.world.state.journal.plan_chunks(run.plan_hash):
+        stored.update(context.world.plain(body))
     if "sha256:" + stored.hexdigest() != run.plan_hash:
         raise Corrupt(f"the journaled plan of run {run.run_id} is damaged", hint="restore the state from a copy")
     made = make(context, inputs, admitted.keys.input_hash, guarded=False, otherwise=lambda: another(context, run))
@@ -121,7 +122,7 @@ def drift(context: RunContext, run: Run, why: str) -> PlanDrift:
 
 def changed(context: RunContext, inputs: list[SourceRef], input_hash: str, locked: str) -> PlanChanged:
     made = make(context, inputs, input_hash, guarded=True)
-    old = list(map(context.ports.plain, islice(context.ports.state.journal.plan_chunks(locked), KEEP_CHUNKS + 1)))
+    old = list(map(context.world.plain, islice(context.world.state.journal.plan_chunks(locked), KEEP_CHUNKS + 1)))
     diff = f"it has {made.steps} steps now, too many to show"
     if made.chunks is not None and len(old) <= KEEP_CHUNKS:
         diff = plan_diff(b"".join(old), b"".join(made.chunks)).replace("\n", ", ")
@@ -169,13 +170,13 @@ def make(
          "complete": plan.complete, "window": context.trigger.window, "input_hash": input_hash,
          **({"partition": partition} if partition else {}),
          # Whoever sees the hash of a restricted plan must not be able to try what it may have been made of.
-         **({"salt": context.ports.seal.salt(input_hash)} if context.ports.seal is not None else {})}
+         **({"salt": context.world.seal.salt(input_hash)} if context.world.seal is not None else {})}
     ) + b"\n"  # fmt: skip
     total = hashlib.sha256(header)
     checker = Checker(moves=updater.moves_only, partition=partition) if otherwise is None else Again(otherwise)
     kept: list[bytes] | None = [] if like is None else None
     steps_kept: list[list[Step]] = []
-    spill = ChunkWriter(context.ports, lease, like.plan_hash) if like is not None and like.chunks is None else None
+    spill = ChunkWriter(context.world, lease, like.plan_hash) if like is not None and like.chunks is None else None
     count = 0
     pending = header
     for chunks, batch in enumerate(batches(context, iter(steps), guarded), 1):
@@ -191,7 +192,7 @@ def make(
         if spill is not None:
             spill.add(body)
         if count % 100_000 < CHUNK:
-            context.ports.progress("plan", count, 0)
+            context.world.progress("plan", count, 0)
     if pending:
         if kept is not None:
             kept.append(pending)
@@ -207,7 +208,7 @@ def make(
         chunks=kept,
         batches=steps_kept if kept is not None else None,
         has_moves=checker.has_moves,
-        opened=context.ports.plain if context.ports.seal is not None else None,
+        opened=context.world.plain if context.world.seal is not None else None,
     )
 
 
@@ -495,8 +496,8 @@ def _sorted_by_needs(steps: list[Step] | tuple[Step, ...]) -> list[Step]:
 class ChunkWriter:
     """Writes the chunks of a plan too large to keep, some at a time, under the hash known from the first making."""
 
-    def __init__(self, ports: Ports, lease: Lease | None, plan_hash: str) -> None:
-        self._ports = ports
+    def __init__(self, world: World, lease: Lease | None, plan_hash: str) -> None:
+        self._world = world
         self._lease = lease
         self._hash = plan_hash
         self._n = 0
@@ -509,8 +510,8 @@ class ChunkWriter:
 
     def flush(self) -> None:
         if self._held:
-            with self._ports.state.transaction(self._lease, durable=False) as tx:
+            with self._world.state.transaction(self._lease, durable=False) as tx:
                 for body in self._held:
-                    tx.journal.plan_chunk(self._hash, self._n, self._ports.stored(body))
+                    tx.journal.plan_chunk(self._hash, self._n, self._world.stored(body))
                     self._n += 1
             self._held = []

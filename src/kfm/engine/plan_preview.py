@@ -10,12 +10,11 @@ from kfm.engine.code_changes import code_changed, code_warnings
 from kfm.engine.plan import make
 from kfm.engine.preflight import preflight
 from kfm.engine.quarantine import quarantine
-from kfm.engine.run_context import Ports, RunContext
+from kfm.engine.run_context import RunContext
 from kfm.errors import PlanImpure
 from kfm.model import refs
 from kfm.model.keys import input_hash
-from kfm.model.records import ErrorNote, SourceRef, Step, Trigger
-from kfm.model.updater import Updater
+from kfm.model.records import ErrorNote, SourceRef, Step
 from kfm.projections.plan_diff import plan_diff
 
 
@@ -38,10 +37,11 @@ class PlanPreview(msgspec.Struct, frozen=True):
         return self.against == "locked" and self.before != self.plan_hash
 
 
-def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPreview:
-    """Needs ports that write nothing lasting: sources are fetched into the store to be read."""
-    context = RunContext(trigger, updater, ports, ports.clock.now_ms())
-    preflight(context)
+def preview_plan(context: RunContext) -> PlanPreview:
+    """Return the plan of a run that is not started. Sources are fetched into the object store to be read, so the world
+    of the context must be one that writes nothing lasting."""
+    updater, state = context.updater, context.world.state
+    preflight(context.guards, context.work)
     acquired = acquire(context)
     keys = keys_of(context, acquired.inputs)
     inputs = quarantine(context, acquired).inputs
@@ -54,16 +54,16 @@ def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPrevie
     against, before = _earlier(context, keys.claim_key)
     diff = ""
     if before and before != made.plan_hash:
-        old = b"".join(map(context.ports.plain, ports.state.journal.plan_chunks(before)))
+        old = b"".join(map(context.world.plain, state.journal.plan_chunks(before)))
         diff = plan_diff(old, b"".join(made.chunks)) if made.chunks is not None and old else "the plans differ"
     outcome = "noop" if against == "locked" else "done"
-    changed = code_changed(ports.state, updater, context.dataset, trigger.partition, keys.claim_key)
+    changed = code_changed(state, updater, context.dataset, context.trigger.partition, keys.claim_key)
     return PlanPreview(
         plan_hash=made.plan_hash,
         steps=made.steps,
         complete=made.complete,
         inputs=inputs,
-        shown=None if made.chunks is None else [step for batch in made.each(ports.state) for step in batch],
+        shown=None if made.chunks is None else [step for batch in made.each(state) for step in batch],
         against=against,
         before=before,
         diff=diff,
@@ -71,27 +71,27 @@ def preview_plan(trigger: Trigger, updater: Updater, ports: Ports) -> PlanPrevie
     )
 
 
-def inputs_now(trigger: Trigger, updater: Updater, ports: Ports) -> list[SourceRef]:
-    """What a run would read now, by content: every byte is fetched, and no validator believed."""
-    asked = msgspec.structs.replace(trigger, force=True)
-    context = RunContext(asked, updater, ports, ports.clock.now_ms())
-    preflight(context)
+def inputs_now(context: RunContext) -> list[SourceRef]:
+    """Return the sources that a run would read now. Every byte is fetched; ETag and date of a source are ignored."""
+    trigger = msgspec.structs.replace(context.trigger, force=True)
+    context.work = msgspec.structs.replace(context.work, trigger=trigger)
+    preflight(context.guards, context.work)
     return acquire(context).inputs
 
 
-def plan_hash(trigger: Trigger, updater: Updater, ports: Ports, inputs: list[SourceRef]) -> str:
-    """Of the plan made of these inputs, and nothing else."""
-    context = RunContext(trigger, updater, ports, ports.clock.now_ms())
-    if ports.protection is not None:
+def plan_hash(context: RunContext, inputs: list[SourceRef]) -> str:
+    """Return the hash of the plan that is made from these inputs."""
+    protection = context.guards.protection
+    if protection is not None:
         from kfm.engine.protected.source_classification import settle_standing, way_of
 
-        settle_standing(context, way_of(context, ports.protection), inputs)
+        settle_standing(context, way_of(context, protection), inputs)
     return make(context, inputs, input_hash(inputs), guarded=True).plan_hash
 
 
 def _earlier(context: RunContext, claim_key: str) -> tuple[str, str]:
     """The plan locked for exactly this work, else the one that made the version there is now."""
-    state = context.ports.state
+    state = context.world.state
     locked = state.journal.locked_plan(claim_key)
     if locked is not None:
         return "locked", locked

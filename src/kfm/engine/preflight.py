@@ -1,27 +1,27 @@
-"""The first stage of a run: refuse before anything is fetched what a later stage would refuse after all the work."""
+"""The first stage of a run: before anything is fetched, it refuses what a later stage would refuse after the work."""
 
 from __future__ import annotations
 
-from kfm.engine.run_context import RunContext
+from kfm.engine.guards import Guards
+from kfm.engine.run_context import Work
 from kfm.errors import Denied
 
 
-def preflight(context: RunContext) -> None:
-    """Raise what would be raised later: masks and labels that do not fit together, a closed dataset, policies that
-    cannot be read, or a key to attest with that is not there. A run that only withdraws or stops needs none of these.
+def preflight(guards: Guards, work: Work) -> None:
+    """Raise what a later stage would raise: masks and labels that do not match, a closed dataset, policies that cannot
+    be read, or a missing key for attestations. A run that only withdraws or stops needs no policies and no key.
     """
-    context.stage = "ADMIT"
-    ports, updater, trigger = context.ports, context.updater, context.trigger
-    if ports.fits is not None:
-        ports.fits(updater, trigger)
-    if not updater.moves_only and ports.metadata.get("sensitivity") == "closed":
+    updater, trigger = work.updater, work.trigger
+    if guards.check_labels is not None:
+        guards.check_labels(updater, trigger)
+    if not updater.moves_only and work.metadata.get("sensitivity") == "closed":
         raise Denied(
-            f"dataset {context.dataset} is closed, and what is closed is not used at all",
+            f"dataset {trigger.dataset} is closed, and what is closed is not used at all",
             hint="ask who closed it; what was published of it goes with `kfm rollback DATASET --to nothing`",
         )
     if not updater.asks_gates(trigger):
         return
-    if ports.check_policies is not None:
-        ports.check_policies()
-    if ports.attest is not None:
-        ports.attest.check()
+    if guards.check_policies is not None:
+        guards.check_policies()
+    if guards.attest is not None:
+        guards.attest.check()

@@ -59,7 +59,7 @@ def quarantine(context: RunContext, acquired: Acquired, run: Run | None = None) 
 
 def _keep_grids(context: RunContext, acquired: Acquired, inspected: Inspected) -> None:
     """What is published of a grid is the source itself: what it says of itself was seen here."""
-    if any(contract.format in GRIDS for contract in acquired.contracts.values()) and context.ports.seal is None:
+    if any(contract.format in GRIDS for contract in acquired.contracts.values()) and context.world.seal is None:
         for i, contract in acquired.contracts.items():
             if contract.format in GRIDS:
                 context.grids[inspected.inputs[i].accepted_hash] = contract.format
@@ -78,8 +78,8 @@ _SETTINGS = {"rows.none": "allow_empty: true", "rows.share": "max_held_share", "
 
 def rows_before(context: RunContext, ref: SourceRef, i: int) -> int:
     """How many rows of this source passed for the version there is now; 0 if that is not known."""
-    state, partition = context.ports.state, context.trigger.partition
-    run = maker(state, context.ports.objects, context.dataset, partition, i) if partition else None
+    state, partition = context.world.state, context.trigger.partition
+    run = maker(state, context.world.objects, context.dataset, partition, i) if partition else None
     if not partition:
         current = state.refs.at(refs.processed(context.dataset))
         version = state.ledger.version(context.dataset, current) if current else None
@@ -99,7 +99,7 @@ def examine(
     read = ref.accepted_hash or ref.content_hash  # of a version the key that is read
     objects = sealing(context, [ref])
     name = ref.name or "source"
-    context.ports.progress("check", 0, 0)
+    context.world.progress("check", 0, 0)
     accepted, held = objects.stage(), objects.stage()
     try:
         report = inspect(
@@ -148,7 +148,7 @@ def _inspector(context: RunContext, ref: SourceRef, contract: DataContract) -> I
 
     if contract.format not in APART:
         return inspect
-    if ref.sealed_with or context.ports.seal is not None:
+    if ref.sealed_with or context.world.seal is not None:
         raise Refused(
             f"source {ref.name or 'source'} is protected, and masking does not understand {contract.format}",
             hint="say `format:` csv, ndjson or geojson, or `bytes` to keep it as it is",
@@ -156,20 +156,20 @@ def _inspector(context: RunContext, ref: SourceRef, contract: DataContract) -> I
         )
     from kfm.engine.isolation.sandbox import inspect_apart
 
-    return partial(inspect_apart, context.ports.scratch)
+    return partial(inspect_apart, context.world.scratch)
 
 
 def sealing(context: RunContext, inputs: list[SourceRef]) -> Objects:
     """Where rows of these sources may lie: under the key of the first that is protected, if one is."""
-    protection, refs = context.ports.protection, [ref for ref in inputs if ref.sealed_with]
-    if protection is None or not refs or context.ports.seal is not None:
-        return context.ports.objects
+    protection, refs = context.guards.protection, [ref for ref in inputs if ref.sealed_with]
+    if protection is None or not refs or context.world.seal is not None:
+        return context.world.objects
     from kfm.engine.protected.encrypted_objects import Seal, SealedObjects
 
     key = protection.with_id(refs[0].sealed_with)
     if key is None:
         raise Denied(f"key {refs[0].sealed_with} is not at hand any more", hint="ask its custodian", rule="key.missing")
-    return SealedObjects(context.ports.objects, Seal(key, protection.with_id))
+    return SealedObjects(context.world.objects, Seal(key, protection.with_id))
 
 
 def protect(context: RunContext, inputs: list[SourceRef], acquired: Acquired) -> None:
@@ -181,7 +181,7 @@ def protect(context: RunContext, inputs: list[SourceRef], acquired: Acquired) ->
             continue
         contract, objects = acquired.contracts.get(i), sealing(context, [ref])
         rows = partial(objects.open, ref.accepted_hash or ref.content_hash)
-        if context.ports.seal is not None:
+        if context.world.seal is not None:
             if ref.partitions:
                 raise Refused(
                     f"partition_by of source {ref.name or 'source'} would write values of a restricted source into the "
@@ -193,10 +193,10 @@ def protect(context: RunContext, inputs: list[SourceRef], acquired: Acquired) ->
             continue
         masked = mask_source(context, ref, contract, rows)
         context.say("source.masked", source=ref.name or "source", records=masked.records)
-        if context.ports.protection is not None:
-            context.ports.protection.hidden[ref.name] = masked.hidden
+        if context.guards.protection is not None:
+            context.guards.protection.hidden[ref.name] = masked.hidden
         inputs[i] = msgspec.structs.replace(
-            ref, accepted_hash=context.ports.objects.put(masked.body), partitions=masked.partitions, layout=None
+            ref, accepted_hash=context.world.objects.put(masked.body), partitions=masked.partitions, layout=None
         )
 
 

@@ -9,7 +9,7 @@ import msgspec
 from kfm.clock import rfc3339
 from kfm.engine.code_changes import code_warnings
 from kfm.engine.protected.ledger_redaction import append
-from kfm.engine.run_context import Ports, RunContext, correlated, is_public
+from kfm.engine.run_context import RunContext, is_public
 from kfm.engine.stage_results import NOTHING_MADE, Acquired, Assembled, Duplicate, Reached, Stopped
 from kfm.engine.telemetry_stage import measure, measure_merged
 from kfm.errors import Cancelled, Denied, Held, KfmError, Sovereignty
@@ -29,10 +29,10 @@ from kfm.model.updater import Updater
 def record(context: RunContext, run_id: str, made: Assembled, tx: Tx) -> Receipt:
     """The receipt of a committed run."""
     receipt = receipt_of(context, "SUCCESS", outcome_of(made), run_id, made=made)
-    append(context.ports, receipt, context.updater.op, context.standing, tx)
-    if context.ports.attest is not None:
-        policies = context.ports.protection.policies if context.ports.protection is not None else {}
-        context.ports.attest(receipt, context.reached.inputs, policies, tx)
+    append(context.guards, receipt, context.updater.op, context.standing, tx)
+    if context.guards.attest is not None:
+        policies = context.guards.protection.policies if context.guards.protection is not None else {}
+        context.guards.attest(receipt, context.reached.inputs, policies, tx)
     return receipt
 
 
@@ -56,11 +56,11 @@ def skip(context: RunContext, acquired: Acquired, admitted: Duplicate | Stopped)
     Not durable by itself: many skipped runs share one sync (`State.sync`) before anyone is told.
     """
     frozen, claim_key = isinstance(admitted, Stopped), admitted.keys.claim_key
-    with context.ports.state.transaction(durable=False) as tx:
+    with context.world.state.transaction(durable=False) as tx:
         context.check_wanted()
         run_id = make_run_id("skip/" + claim_key, tx.ledger.next_index())
         receipt = receipt_of(context, "SKIPPED", "frozen" if frozen else "noop", run_id)
-        append(context.ports, receipt, context.updater.op, context.standing, tx)
+        append(context.guards, receipt, context.updater.op, context.standing, tx)
         measure(context, tx, "SKIPPED", run_id)
         for checkpoint in acquired.checkpoints:
             tx.inbox.keep_checkpoint(checkpoint)
@@ -69,7 +69,7 @@ def skip(context: RunContext, acquired: Acquired, admitted: Duplicate | Stopped)
         # An unfinished run itself keeps its trigger.
         elif context.unfinished is None and not preview_of(context.trigger):
             kept = context.updater.kept(context.trigger, acquired.inputs)
-            waiting = context.ports.state.inbox.waiting(kept.dataset)
+            waiting = context.world.state.inbox.waiting(kept.dataset)
             if kept.trigger_id or not any(asks_the_same(kept, each) for each in waiting):
                 tx.inbox.keep(kept)
     context.bind(run_id, claim_key)
@@ -95,16 +95,17 @@ def asks_the_same(one: Trigger, other: Trigger) -> bool:
     return msgspec.structs.replace(one, **plain) == msgspec.structs.replace(other, **plain)
 
 
-def merge(trigger: Trigger, into: Receipt, updater: Updater, ports: Ports) -> Receipt | None:
-    """End a trigger that a run for another one has answered: it waited before that run looked at the world.
+def merge(context: RunContext, into: Receipt) -> Receipt | None:
+    """End a trigger that the run for another one answered, because it already waited when that run read its sources.
 
-    None if someone else ended it. Not durable by itself, as in `skip`.
+    Returns its receipt, or None if another worker ended it. Not durable by itself, as in `skip`.
     """
-    with ports.state.transaction(durable=False) as tx:
-        if ports.state.inbox.kept(trigger) is None:
+    trigger, state = context.trigger, context.world.state
+    with state.transaction(durable=False) as tx:
+        if state.inbox.kept(trigger) is None:
             return None
         run_id = make_run_id(f"merge/{into.run_id}", tx.ledger.next_index())
-        now = rfc3339(ports.clock.now_ms())
+        now = context.now()
         receipt = msgspec.structs.replace(
             into,
             run_id=run_id,
@@ -127,10 +128,10 @@ def merge(trigger: Trigger, into: Receipt, updater: Updater, ports: Ports) -> Re
             errors=[],
             overrides=overrides_of(trigger),
             warnings=[],
-            correlation_id=correlated(trigger).correlation_id,
+            correlation_id=trigger.correlation_id,
         )
-        append(ports, receipt, updater.op, None, tx)
-        measure_merged(ports, tx, receipt, trigger, updater)
+        append(context.guards, receipt, context.updater.op, None, tx)
+        measure_merged(context, tx, receipt)
         tx.inbox.finish(trigger, run_id)
     return receipt
 
@@ -147,14 +148,14 @@ def fail(context: RunContext, problem: KfmError) -> Receipt:
     reached = context.reached
     run, lease, held = reached.run, reached.lease, reached.held
     switches = context.switches if held else ()
-    with context.ports.state.transaction(lease, switches=switches) as tx:
+    with context.world.state.transaction(lease, switches=switches) as tx:
         if run is None:
             context.check_wanted()
         run_id = (
             run.run_id if run else make_run_id(f"fail/{context.updater.id}/{context.dataset}", tx.ledger.next_index())
         )
-        if context.ports.protection is not None:
-            context.ports.protection.facts.keep(tx)
+        if context.guards.protection is not None:
+            context.guards.protection.facts.keep(tx)
         moves = quarantine_moves(context, held) if held else []
         for move in moves:
             tx.refs.move(
@@ -166,7 +167,7 @@ def fail(context: RunContext, problem: KfmError) -> Receipt:
                 ts=context.now(),
             )
         receipt = receipt_of(context, "FAILED", outcome, run_id, [note], Assembled(moves))
-        append(context.ports, receipt, context.updater.op, context.standing, tx)
+        append(context.guards, receipt, context.updater.op, context.standing, tx)
         measure(context, tx, "FAILED", run_id, [problem.code])
         if run is not None:
             keep_made(reached, tx)
@@ -232,7 +233,7 @@ def closing_receipt(context: RunContext, old: Run, outcome: str, note: ErrorNote
 def quarantine_moves(context: RunContext, held: str) -> list[RefMove]:
     """The ref says what is held back now: it goes when a run passes with nothing held, and its history stays."""
     name = context.ref_in("quarantine")
-    refs = context.ports.state.refs
+    refs = context.world.state.refs
     before = refs.at(name)
     moves = [RefMove(ref=name, before=before, after=held)] if before != held else []
     if not context.trigger.partition:  # the whole stands for its partitions
@@ -302,7 +303,7 @@ def receipt_of(
         plan_hash=planned.plan.plan_hash if planned else "",
         started_at=run.started_at if run else rfc3339(context.started_ms),
         finished_at=context.now(),
-        dry_run=context.ports.settings.dry_run,
+        dry_run=context.world.settings.dry_run,
         inputs=made.of or input_items(context.updater, context.dataset, inputs),
         outputs=output_items(context, made) if status == "SUCCESS" else [],
         moves=made.moves,
@@ -322,7 +323,7 @@ def receipt_of(
         code_hash=updater.code_hash,
         warnings=code_warnings(updater, outcome) if admitted and admitted.code_changed and not trigger.force else [],
         partition=trigger.partition,
-        config_hash=context.ports.config_hash,
+        config_hash=context.work.config_hash,
     )
 
 
@@ -331,7 +332,7 @@ def protected_as(context: RunContext, inputs: list[SourceRef]) -> dict[str, Any]
     if context.standing is None:
         return {}
     said: dict[str, Any] = {"standing": context.standing.level}
-    protection = context.ports.protection
+    protection = context.guards.protection
     if protection is not None and context.standing.level == "generalised":
         policies = [(ref.name, protection.policies.get(ref.name)) for ref in inputs if ref.sealed_with]
         said["masking"] = [

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kfm.engine.run import run as walk_through
-from kfm.engine.run_context import Ports
+from kfm.engine.run import run as run_stages
+from kfm.engine.run_context import RunContext
 from kfm.errors import Refused
 from kfm.model import refs
 from kfm.model.operation_target import REF
 from kfm.model.ports import Objects, State, Tables
 from kfm.model.preview_records import preview_of
-from kfm.model.records import Checkpoint, Fetched, FetchRequest, Receipt, RefMove, Run, SourceRef
-from kfm.model.updater import Updater
+from kfm.model.records import Checkpoint, Fetched, FetchRequest, Receipt, RefMove, Run, SourceRef, Trigger
 
 _WHY = "to see whether it gives the same"
 
@@ -99,8 +98,14 @@ def went_out_from(state: State, run: Run) -> str:
     return version.supersedes if version is not None else ""
 
 
-def again(run: Run, updater: Updater, ports: Ports, readable: Objects) -> Receipt:
-    """The receipt of the same work, done anew from the recorded inputs. Needs ports over a scratch state."""
+def again_trigger(run: Run) -> Trigger:
+    """Return the trigger that runs the work of an earlier run again."""
+    return msgspec.structs.replace(run.trigger, trigger_id="", force=True, reason=_WHY)
+
+
+def again(run: Run, context: RunContext, readable: Objects) -> Receipt:
+    """Run the work of an earlier run again, from its recorded inputs, and return the new receipt. The context is that
+    of `again_trigger(run)`, over a temporary state."""
     recorded = RecordedSource(run.inputs, readable)
-    trigger = msgspec.structs.replace(run.trigger, trigger_id="", force=True, reason=_WHY)
-    return walk_through(trigger, updater, msgspec.structs.replace(ports, open_source=lambda _uri: recorded))
+    context.world = msgspec.structs.replace(context.world, open_source=lambda _uri: recorded)
+    return run_stages(context)

@@ -1,140 +1,43 @@
-"""What the stations of one run share: the ports they are handed, and how far the run has come."""
+"""The context of one run: its work, the world and the guards it was given, and how far it has come."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from msgspec import Struct, field
 
-from kfm.clock import Clock, rfc3339
-from kfm.engine.stage_results import Reached, Wanted, Warrant
+from kfm.clock import rfc3339
+from kfm.engine.guards import Guards
+from kfm.engine.stage_results import Reached
+from kfm.engine.world import World
 from kfm.errors import Conflict
 from kfm.model import refs
 from kfm.model.keys import correlation_id
-from kfm.model.ports import Log, Objects, Source, State, Tx
+from kfm.model.ports import Tx
 from kfm.model.preview_records import zone_ref
-from kfm.model.records import (
-    DataContract,
-    FetchRequest,
-    Lease,
-    Receipt,
-    RefMove,
-    Run,
-    SourceRef,
-    Stage,
-    Standing,
-    Trigger,
-)
+from kfm.model.records import Run, Stage, Standing, Trigger
 from kfm.model.redaction import redacted
 from kfm.model.updater import Updater
-from kfm.model.zone_requests import Asking, Gate, Rules, StepGate
+from kfm.model.zone_requests import Asking
 from kfm.parsing.characters import escaped
 
-if TYPE_CHECKING:  # a run of public data loads none of these
-    from kfm.engine.protected.encrypted_objects import Seal
-    from kfm.engine.protected.protection import Protection
-    from kfm.model.masks import MaskingPolicy
+WORDS = 200  # the most characters of an author's exception that are kept
 
 
-class Settings(Struct, frozen=True):
-    """What an installation may tune."""
+class Work(Struct, frozen=True):
+    """What is being run. Its trigger always has a correlation id."""
 
-    threads: int = 4
-    window: int = 4096  # most steps in flight at once: what a crash can leave in doubt
-    lease_ms: int = 60_000
-    deletion_budget: float = 0.1  # share of a version's keys that one run may delete
-    holder: str = ""  # who we are, to other workers
-    dry_run: bool = False
-
-
-class Authority(Protocol):
-    def __call__(self, updater: Updater, trigger: Trigger, moves: list[RefMove], /) -> Warrant:
-        """May this operation be done, by the keys there are? Denied if not."""
-
-
-def _one_person(_updater: Updater, _trigger: Trigger, _moves: list[RefMove]) -> Warrant:
-    """There is no key list: whoever sits here may do it."""
-    return Warrant()
-
-
-class Attest(Protocol):
-    """Signs what a committed run says about its version, in the transaction of the commit."""
-
-    def check(self) -> None:
-        """Raise if the key to sign with is not there."""
-
-    def __call__(
-        self, receipt: Receipt, inputs: Sequence[SourceRef], policies: Mapping[str, MaskingPolicy], tx: Tx
-    ) -> object: ...
-
-
-def _nobody(_dataset: str, _version: str, _since: str) -> bool:
-    """There is no key list, and nobody to look."""
-    return False
-
-
-def _silent(_stage: str, _done: int, _total: int) -> None:
-    """Nobody is watching."""
-
-
-class Ports(Struct):
-    """The world, as this run may see it."""
-
-    state: State
-    objects: Objects
-    clock: Clock
-    log: Log
-    open_source: Callable[[str], Source]
-    gate: Gate  # before Published
-    step_gate: StepGate  # before Work and Processed
-    settings: Settings = field(default_factory=Settings)
-    sources: Mapping[str, tuple[FetchRequest, DataContract | None]] = field(default_factory=dict)
-    datasets: Mapping[str, tuple[Wanted, DataContract | None]] = field(default_factory=dict)  # sources that are these
-    stands: Callable[[str, str], Standing | None] | None = None  # how a version of a dataset stands today
-    request: FetchRequest = field(default_factory=lambda: FetchRequest(uri=""))  # limits for sources without a name
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    trigger: Trigger
+    updater: Updater
+    metadata: Mapping[str, Any] = {}  # of the dataset: title, license, sensitivity
     config_hash: str = ""  # of the dataset's settings, for the receipt
-    rules: Rules | None = None  # under which the gates decide; none: they are what they were
-    epoch: int = 0  # of the labels that the run was handed
-    epoch_now: Callable[[], int] | None = None  # and as they are when it commits
-    progress: Callable[[str, int, int], None] = _silent
-    fits: Callable[[Updater, Trigger], None] | None = None  # raises where masks and labels do not fit together
-    check_policies: Callable[[], None] | None = None  # raises if policies of the installation cannot be read
-    authority: Authority = _one_person
-    signed_since: Callable[[str, str, str], bool] = _nobody  # for a version of a dataset, after a time, by all who must
-    protection: Protection | None = None  # None: nothing here is protected
-    attest: Attest | None = None  # who signs what is said about a version
-    seal: Seal | None = None  # of a restricted run: all that it stores goes under it
-    slot: Lease | None = None  # of a pool: who lost it writes nothing more
-    waited_ms: int = 0  # for that slot
+    unfinished: Run | None = None  # the run that this one resumes
 
-    def stored(self, body: bytes) -> bytes:
-        """A body that becomes a row, as it may lie in the state."""
-        return body if self.seal is None else self.seal.sealed(body)
-
-    def plain(self, body: bytes) -> bytes:
-        """The way back."""
-        return body if self.seal is None else self.seal.opened(body)
-
-    def scratch(self) -> BinaryIO:
-        """A file without a name for what does not fit into memory; of a restricted run sealed under a key that nobody
-        keeps. A dry run gets memory: it writes nothing."""
-        if self.settings.dry_run:
-            import io
-
-            return io.BytesIO()
-        import tempfile
-
-        if self.seal is None:
-            return tempfile.TemporaryFile()
-        from kfm.crypto.encrypted_scratch import encrypted_file
-
-        return encrypted_file(tempfile.TemporaryFile(buffering=0))
-
-
-WORDS = 200  # characters of an author's exception that are kept
+    def __post_init__(self) -> None:
+        if not self.trigger.correlation_id:
+            msgspec.structs.force_setattr(self, "trigger", correlated(self.trigger))
 
 
 def words_of(context: RunContext, problem: BaseException) -> str:
@@ -161,31 +64,42 @@ def is_public(context: RunContext) -> bool:
     """Plainly so: of anything else no name, key or message is told that an author may have made from data."""
     if context.standing is not None and context.standing.level != "public":
         return False
-    return context.ports.metadata.get("sensitivity") == "public"
+    return context.work.metadata.get("sensitivity") == "public"
 
 
 class RunContext(Struct):
-    """What one run is about, and the world as it may see it. What exists when is said by what the stations give."""
+    """One run, as its stages see it. The stages pass their results to each other, not through this record."""
 
-    trigger: Trigger
-    updater: Updater
-    ports: Ports
-    started_ms: int
-    unfinished: Run | None = None  # the run this one takes up again
+    work: Work
+    world: World
+    guards: Guards
+    started_ms: int = 0  # when the first stage began, or when the run resumed an earlier one
     log: Any = None  # the event log, bound to what this run is about
     stage: Stage = "ADMIT"
-    reached: Reached = field(default_factory=Reached)  # for the receipt of a run that ends before its last station
-    grids: dict[str, str] = field(default_factory=dict)  # digests of sources that passed, with their formats
-    described: dict[str, dict[str, Any]] = field(default_factory=dict)  # what was seen of them on the way
+    reached: Reached = field(default_factory=Reached)  # for the receipt of a run that ends before its last stage
+    grids: dict[str, str] = field(default_factory=dict)  # the formats of gridded sources that passed, by digest
+    described: dict[str, dict[str, Any]] = field(default_factory=dict)  # what was read about them, by digest
 
     @property
-    def standing(self) -> Standing | None:
-        """Of all that it reads, once that is known; None: nobody says anything."""
-        return None if self.ports.protection is None else self.ports.protection.standing
+    def trigger(self) -> Trigger:
+        return self.work.trigger
+
+    @property
+    def updater(self) -> Updater:
+        return self.work.updater
+
+    @property
+    def unfinished(self) -> Run | None:
+        return self.work.unfinished
 
     @property
     def dataset(self) -> str:
-        return self.trigger.dataset
+        return self.work.trigger.dataset
+
+    @property
+    def standing(self) -> Standing | None:
+        """The classification of everything that the run reads, once that is known; None if nothing is protected."""
+        return None if self.guards.protection is None else self.guards.protection.standing
 
     @property
     def asked_for(self) -> str:
@@ -214,14 +128,13 @@ class RunContext(Struct):
         return (*self.switches, refs.switch("run", run_id))
 
     def __post_init__(self) -> None:
-        self.trigger = correlated(self.trigger)
-        self.log = self.ports.log.bind(
+        self.log = self.world.log.bind(
             job_type=self.updater.job_type,
             correlation_id=self.trigger.correlation_id,
             dataset_ids=[self.dataset],
             updater_id=self.updater.id,
-            policy_label=self.ports.metadata.get("sensitivity"),
-            dry_run=self.ports.settings.dry_run,
+            policy_label=self.work.metadata.get("sensitivity"),
+            dry_run=self.world.settings.dry_run,
         )
 
     def say(self, event: str, **fields: object) -> None:
@@ -238,7 +151,7 @@ class RunContext(Struct):
         return Asking(
             who=trigger.actor or trigger.kind,
             what=self.updater.op,
-            when_ms=self.ports.clock.now_ms(),
+            when_ms=self.world.clock.now_ms(),
             why=trigger.reason or trigger.kind,
         )
 
@@ -248,7 +161,7 @@ class RunContext(Struct):
         Once it has ended it must not be done again: what it did may have been undone since, on purpose. Nor
         may a trigger be ended while a run of it is open; who claims it needs the lease, and learns it there.
         """
-        state, trigger_id = self.ports.state, self.trigger.trigger_id
+        state, trigger_id = self.world.state, self.trigger.trigger_id
         if self.unfinished is not None:
             now = state.runs.get(self.unfinished.run_id)
             wanted = now is not None and now.status == "RUNNING"
@@ -264,11 +177,11 @@ class RunContext(Struct):
     def check_slot(self, tx: Tx) -> None:
         """Inside a transaction: is the slot of a pool still ours, if we have one? Who was stopped past its lease may
         find another in its place."""
-        if self.ports.slot is not None:
-            tx.leases.check(self.ports.slot)
+        if self.guards.slot is not None:
+            tx.leases.check(self.guards.slot)
 
     def elapsed_ms(self) -> int:
-        return max(0, self.ports.clock.now_ms() - self.started_ms)
+        return max(0, self.world.clock.now_ms() - self.started_ms)
 
     def now(self) -> str:
-        return rfc3339(self.ports.clock.now_ms())
+        return rfc3339(self.world.clock.now_ms())

@@ -7,8 +7,8 @@ from typing import Any, BinaryIO
 
 from kfm.engine.dataset_inputs import version_of
 from kfm.engine.plan import StepIndex
-from kfm.engine.run_context import Ports
 from kfm.engine.step_results import Results
+from kfm.engine.world import World
 from kfm.errors import BadInput, Refused
 from kfm.model import manifests
 from kfm.model.csv_format import Table
@@ -22,13 +22,13 @@ from kfm.parsing.strict_json import decode
 
 
 class StepReader:
-    def __init__(self, ports: Ports, inputs: Sequence[SourceRef], index: StepIndex, results: Results) -> None:
+    def __init__(self, world: World, inputs: Sequence[SourceRef], index: StepIndex, results: Results) -> None:
         self._inputs = tuple(inputs)
-        self._objects = ports.objects
+        self._objects = world.objects
         self._index = index
         self._results = results
-        self._ports = ports
-        self._whole = ports.datasets.keys()  # what has one key, or is asked for one, has its bytes accepted
+        self._world = world
+        self._whole = world.datasets.keys()  # what has one key, or is asked for one, has its bytes accepted
         self._by_name = {ref.name: ref for ref in inputs if ref.name}
 
     @property
@@ -147,7 +147,7 @@ class StepReader:
                 yield decode(found.alone, str(source))
 
     def scratch(self) -> BinaryIO:
-        return self._ports.scratch()
+        return self._world.scratch()
 
     def json(self, source: Read) -> Any:
         return decode(self.bytes(source), str(source))

@@ -7,8 +7,9 @@ from typing import Any
 
 from kfm.clock import parse_instant
 from kfm.engine.author_overrides import measured
-from kfm.engine.run_context import Ports, RunContext
+from kfm.engine.run_context import RunContext
 from kfm.engine.stage_results import NOTHING_MADE, Assembled
+from kfm.engine.world import World
 from kfm.model.ports import Tx
 from kfm.model.records import ErrorNote, Receipt, Run, RunTelemetry, Status, Trigger
 from kfm.model.updater import Updater
@@ -27,7 +28,7 @@ def measure(
     # Of a run that failed, what was made on the way depends on which step was quicker, and is named by nothing.
     results = executed.results if executed is not None and status != "FAILED" else None
     found = _telemetry(
-        context.ports,
+        context.world,
         context.trigger,
         context.updater,
         run_id=run_id,
@@ -36,6 +37,7 @@ def measure(
         failure_stage=context.stage if status == "FAILED" else None,
         idempotency_state=admitted.told if admitted is not None else "fresh",
         duration_ms=context.elapsed_ms(),
+        pool_wait_ms=context.guards.waited_ms,
         retries=executed.results.retries if executed is not None else 0,
         wal_replay_count=claimed.run.attempt - 1 if claimed is not None else 0,
         inputs_count=len(inputs),
@@ -52,7 +54,7 @@ def measure_superseded(context: RunContext, tx: Tx, old: Run, note: ErrorNote) -
     """Of a run that this one ends: as far as its row and its journal tell."""
     tx.ledger.keep_telemetry(
         _telemetry(
-            context.ports,
+            context.world,
             old.trigger,
             context.updater,
             run_id=old.run_id,
@@ -61,7 +63,8 @@ def measure_superseded(context: RunContext, tx: Tx, old: Run, note: ErrorNote) -
             status="FAILED",
             idempotency_state="fresh" if old.attempt == 1 else "resume",
             duration_ms=None,
-            retries=sum(len(segment.failed) for segment, _ in context.ports.state.journal.segments(old.run_id)),
+            pool_wait_ms=context.guards.waited_ms,
+            retries=sum(len(segment.failed) for segment, _ in context.world.state.journal.segments(old.run_id)),
             wal_replay_count=old.attempt - 1,
             inputs_count=len(old.inputs),
             bytes_in=None,
@@ -70,14 +73,14 @@ def measure_superseded(context: RunContext, tx: Tx, old: Run, note: ErrorNote) -
     )
 
 
-def measure_merged(ports: Ports, tx: Tx, receipt: Receipt, trigger: Trigger, updater: Updater) -> None:
+def measure_merged(context: RunContext, tx: Tx, receipt: Receipt) -> None:
     """Of a trigger that the run for another one answered: it took no time of its own."""
-    into = ports.state.ledger.telemetry(str(receipt.provenance["merged_into"]))
+    into = context.world.state.ledger.telemetry(str(receipt.provenance["merged_into"]))
     tx.ledger.keep_telemetry(
         _telemetry(
-            ports,
-            trigger,
-            updater,
+            context.world,
+            context.trigger,
+            context.updater,
             run_id=receipt.run_id,
             source_id=into.source_id if into is not None else "",
             status=receipt.status,
@@ -90,8 +93,8 @@ def measure_merged(ports: Ports, tx: Tx, receipt: Receipt, trigger: Trigger, upd
     )
 
 
-def _telemetry(ports: Ports, trigger: Trigger, updater: Updater, **found: Any) -> RunTelemetry:
-    now = ports.clock.now_ms()
+def _telemetry(world: World, trigger: Trigger, updater: Updater, **found: Any) -> RunTelemetry:
+    now = world.clock.now_ms()
     asked = (
         parse_instant(trigger.received_at, "a trigger") if trigger.received_at else now - (found["duration_ms"] or 0)
     )
@@ -114,10 +117,10 @@ def _telemetry(ports: Ports, trigger: Trigger, updater: Updater, **found: Any) -
         "slo_target_latency_ms": target,
         "slo_ok": None if found["idempotency_state"] == "frozen" else found["status"] != "FAILED" and latency <= target,
         "error_budget_burn": None,
-        "dry_run": ports.settings.dry_run,
+        "dry_run": world.settings.dry_run,
         "correlation_id": trigger.correlation_id or trigger.trigger_id,
         "tool_versions": _tool_versions(),
-        "pool_wait_ms": ports.waited_ms,
+        "pool_wait_ms": 0,
     }
     return RunTelemetry(**{**known, **found})
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 
 import msgspec
 
@@ -19,7 +20,7 @@ from kfm.errors import Denied, Moved
 from kfm.model import refs
 from kfm.model.ports import Tx
 from kfm.model.preview_records import preview_of, zone_ref
-from kfm.model.records import DatasetVersion, RefMove, Run, Standing
+from kfm.model.records import DatasetVersion, Receipt, RefMove, Run, Standing
 from kfm.model.run_overrides import deletions_allowed
 
 
@@ -30,7 +31,7 @@ def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assem
     moves = list(executed.moves)
     if context.updater.moves_only:
         decisions = [admit_to_published(context, move) for move in moves if is_publishing(move)]
-        warrant = context.ports.authority(context.updater, context.trigger, moves) if moves else Warrant()
+        warrant = context.guards.authority(context.updater, context.trigger, moves) if moves else Warrant()
         moves += warrant.moves
         return Assembled(
             moves,
@@ -41,13 +42,13 @@ def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assem
             lowered=warrant.lowered,
             of=input_items(context.updater, context.dataset, inputs),
         )
-    if context.ports.protection is not None:
+    if context.guards.protection is not None:
         from kfm.engine.protected.leak_check import check_made
 
         check_made(context, planned, executed)
-    context.ports.progress("commit", 0, 0)
+    context.world.progress("commit", 0, 0)
     partition = context.trigger.partition
-    before = context.ports.state.refs.at(refs.processed(context.dataset))
+    before = context.world.state.refs.at(refs.processed(context.dataset))
     sealed = plan.complete and bool(inputs) and all(source.complete for source in inputs)
     kept = carried_from(context, before)
     made, rows, tally = write_manifest(context, planned, executed.results, kept, sealed)
@@ -69,7 +70,7 @@ def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assem
             "held_rows": sum(source.held_rows for source in inputs),
             "contracts": sum(1 for source in inputs if source.contract_hash),
             "sources": len(inputs),
-            **(marks(context.ports.state.ledger.version(context.dataset, before), run, inputs) if partition else {}),
+            **(marks(context.world.state.ledger.version(context.dataset, before), run, inputs) if partition else {}),
         },
         deleted=tally.deleted,
         created_at=run.started_at,
@@ -93,7 +94,7 @@ def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assem
 def carried_from(context: RunContext, before: str) -> str:
     """The version whose entries stay where the plan says nothing of them. Made as something that stands otherwise, it
     lends nothing: what was not masked then must not come along, nor what is sealed."""
-    version = context.ports.state.ledger.version(context.dataset, before) if before else None
+    version = context.world.state.ledger.version(context.dataset, before) if before else None
     if version is None or _lends(version.standing) == _lends(context.standing):
         return before
     if context.trigger.partition:
@@ -113,7 +114,7 @@ def _lends(standing: Standing | None) -> tuple[object, ...]:
 
 
 def _zone_moves(context: RunContext, planned: Planned, before: str, after: str) -> list[RefMove]:
-    state = context.ports.state
+    state = context.world.state
     moves = []
     for i, source in enumerate(planned.inputs):
         name = f"{context.ref_in('raw')}/{i}"
@@ -129,7 +130,7 @@ def _zone_moves(context: RunContext, planned: Planned, before: str, after: str) 
 
 
 def _check_deletions(context: RunContext, tally: Tally) -> None:
-    budget = context.ports.settings.deletion_budget
+    budget = context.world.settings.deletion_budget
     keys = tally.of_partition if context.trigger.partition else tally.old
     if tally.deleted > max(budget * keys, deletions_allowed(context.trigger)):
         raise Denied(
@@ -140,21 +141,35 @@ def _check_deletions(context: RunContext, tally: Tally) -> None:
         )
 
 
-TURNS = 100
+ATTEMPTS = 100
 
 
-def take_turns(context: RunContext, problem: Moved, turn: int) -> None:
-    """The ref went on since the version was put together. Was that another partition, put it together anew with what
-    is there now; whoever moved the ref has ended a run by it, so that somebody always gets on."""
-    if not context.trigger.partition or context.updater.moves_only or turn >= TURNS:
-        raise problem
-    context.say("commit.repeated", turn=turn)
+def commit(
+    context: RunContext, planned: Planned, executed: Executed, stages: Callable[[Assembled, Tx], Receipt]
+) -> Receipt:
+    """Assemble the version and run the last stages in the one transaction that commits it; return the receipt.
+
+    The run of a partition assembles its version again, from the content that is there now, if another partition was
+    committed meanwhile. Every conflict means that another run has ended, so some run always makes progress. Moved if
+    the ref of any other run moved, or after the last attempt.
+    """
+    repeats = bool(context.trigger.partition) and not context.updater.moves_only
+    for attempt in count(1):
+        made = assemble(context, planned, executed)
+        try:
+            with transaction(context, planned, executed, made) as tx:
+                return stages(made, tx)
+        except Moved:
+            if not repeats or attempt >= ATTEMPTS:
+                raise
+            context.say("commit.repeated", turn=attempt)
+    raise AssertionError("unreachable: the last attempt raises")
 
 
 @contextmanager
-def commit(context: RunContext, planned: Planned, executed: Executed, made: Assembled) -> Iterator[Tx]:
-    """The one transaction, guarded by the lease's token and the switches; frees the lease with it."""
-    with context.ports.state.transaction(planned.lease, switches=context.switches_of(planned.run_id)) as tx:
+def transaction(context: RunContext, planned: Planned, executed: Executed, made: Assembled) -> Iterator[Tx]:
+    """Open the transaction of the commit, guarded by the lease's token and the freeze flags. It releases the lease."""
+    with context.world.state.transaction(planned.lease, switches=context.switches_of(planned.run_id)) as tx:
         context.check_slot(tx)
         if executed.tail_rows or made.rows:
             tx.objects(executed.tail_rows + made.rows)

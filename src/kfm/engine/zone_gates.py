@@ -14,16 +14,18 @@ THEIRS = ("care.", "zone.sealed", "zone.usable", "fair.accessible")
 
 
 def admit_to_work(context: RunContext, run: Run, inputs: list[SourceRef]) -> None:
-    """What was fetched goes on to be worked on."""
+    """Ask the gate before the Work zone. Denied if it refuses. An operation reads no source, so no gate is asked."""
+    if context.updater.moves_only:
+        return
     step = StepUp(to="work", subject=run.input_hash, asking=context.asking(), run=run, inputs=inputs)
-    _taken(context, step, context.ports.step_gate(step))
+    _taken(context, step, context.guards.step_gate(step))
 
 
 def admit_to_processed(context: RunContext, run: Run, inputs: list[SourceRef], version: DatasetVersion) -> Decision:
     step = StepUp(
         to="processed", subject=version.digest, asking=context.asking(), run=run, inputs=inputs, version=version
     )
-    decision = context.ports.step_gate(step)
+    decision = context.guards.step_gate(step)
     _taken(context, step, decision)
     return decision
 
@@ -46,16 +48,16 @@ def _taken(context: RunContext, step: StepUp, decision: Decision) -> None:
 def admit_to_published(context: RunContext, move: RefMove) -> Decision:
     """Asked before the commit: the gate reads every byte, and nobody waits at the lock meanwhile. Bytes under
     a digest never change; where the ref is, the switches and the fence are asked again in the transaction itself."""
-    if context.ports.protection is not None:
+    if context.guards.protection is not None:
         from kfm.engine.protected.leak_check import check_published
 
         check_published(context, move)
         _check_standing(context, move)
-    decision = context.ports.gate(context.ports.state, context.ports.objects, move, asking=context.asking())
+    decision = context.guards.gate(context.world.state, context.world.objects, move, asking=context.asking())
     tell(context, decision)
     if not is_yes(decision, move):
         raise denied(context, f"{move.ref} may not move", decision)
-    unmet = unmet_by(decision.obligations, context.ports.state.ledger.version(context.dataset, move.after))
+    unmet = unmet_by(decision.obligations, context.world.state.ledger.version(context.dataset, move.after))
     if unmet:
         raise Sovereignty(f"{move.ref} may not move: " + "; ".join(unmet), hint=ASK)
     return decision
@@ -65,8 +67,9 @@ def _check_standing(context: RunContext, move: RefMove) -> None:
     """By what labels say today of all it was made of, the datasets that were read among it, and not only then."""
     from kfm.engine.protected.source_classification import PUBLIC, is_more_closed
 
-    now = context.ports.stands(context.dataset, move.after) if context.ports.stands is not None else None
-    version = context.ports.state.ledger.version(context.dataset, move.after)
+    classify = context.guards.classification_of
+    now = classify(context.dataset, move.after) if classify is not None else None
+    version = context.world.state.ledger.version(context.dataset, move.after)
     then = version.standing if version is not None else None
     if now is not None and is_more_closed(now, then or PUBLIC):
         raise Denied(
@@ -83,8 +86,8 @@ def is_yes(decision: Decision, move: RefMove) -> bool:
 
 def still_labelled(context: RunContext) -> None:
     """In the transaction, of whatever is committed: do the labels say what they said when the run began?"""
-    ports = context.ports
-    if ports.epoch_now is None or ports.epoch_now() == ports.epoch:
+    guards = context.guards
+    if guards.epoch_now is None or guards.epoch_now() == guards.epoch:
         return
     kind = Moved if context.updater.moves_only else Conflict  # who only waits for his turn would wait for ever
     raise kind("the labels changed while this was done", hint="run it again")
@@ -92,9 +95,9 @@ def still_labelled(context: RunContext) -> None:
 
 def still_holds(context: RunContext, decisions: list[Decision]) -> None:
     """In the transaction: do the policies and the labels say what they said when they were asked?"""
-    if context.ports.rules is None or not decisions:
+    if context.guards.rules is None or not decisions:
         return
-    policy_digest, epoch = context.ports.rules()
+    policy_digest, epoch = context.guards.rules()
     for decision in decisions:
         if decision.policy_digest != policy_digest or decision.label_epoch != epoch:
             raise Moved("policies or labels changed while this was decided", hint="run it again")

@@ -144,13 +144,13 @@ def made(body: bytes, source: str, said: list[dict[str, Any]], form: str, **more
     objects = {digest(each): each for each in bodies.values()}
     used = sorted({"rows", *("places" for step in said if "join" in step)})
     inputs = [SourceRef(uri=name, name=name, content_hash=digest(bodies[name]), size=1) for name in used]
-    ports: Any = SimpleNamespace(
+    world: Any = SimpleNamespace(
         objects=SimpleNamespace(open=lambda name: io.BytesIO(objects[name])),
         settings=SimpleNamespace(dry_run=True), datasets={}, scratch=io.BytesIO,
     )  # fmt: skip
     found = updater.perform(
         Step(id="out", key=("out",), params={"output": "out"}),
-        StepReader(ports, inputs, None, None),  # type: ignore[arg-type]
+        StepReader(world, inputs, None, None),  # type: ignore[arg-type]
     ).body
     return found if isinstance(found, bytes) else b"".join(found)
 

@@ -59,7 +59,7 @@ def made(body: bytes, layout: Layout, said: list[dict[str, Any]], partition: tup
     contract = DataContract(format="csv", delimiter=layout.delimiter, encoding=layout.encoding)
     updater = DeclaredUpdater("case", "1.0.0", {"out": output}, {"rows": contract})
     source = SourceRef(uri="rows", name="rows", content_hash=digest(body), size=len(body), layout=layout)
-    ports: Any = SimpleNamespace(
+    world: Any = SimpleNamespace(
         objects=SimpleNamespace(open=lambda _name: io.BytesIO(body)),
         settings=SimpleNamespace(dry_run=True), datasets={}, scratch=io.BytesIO,
     )  # fmt: skip
@@ -67,7 +67,7 @@ def made(body: bytes, layout: Layout, said: list[dict[str, Any]], partition: tup
     try:
         found = updater.perform(
             Step(id="out", key=("out",), params=params),
-            StepReader(ports, [source], None, None),  # type: ignore[arg-type]
+            StepReader(world, [source], None, None),  # type: ignore[arg-type]
         ).body
         return found if isinstance(found, bytes) else b"".join(found)
     except BadInput as problem:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kfm.app.session.protection_files import is_needed, protection_of
 from kfm.app.session.source_access import Reach
 from kfm.app.session.source_requests import Declared, declared_of
-from kfm.engine.run_context import Ports
+from kfm.engine.world import World
 from kfm.errors import BadInput
 from kfm.model import refs
 from kfm.model.labels import joined
@@ -62,46 +62,39 @@ def open_source(session: Session, dataset: str, uri: str) -> Source:
     return reach.open(dataset, session.config.datasets.get(dataset), uri)
 
 
-def ports_without_gates(session: Session, dataset: str) -> tuple[Ports, BadInput | None]:
-    """Return the ports of a run of this dataset without its gates, and the reason if the rules about protected data
-    cannot be read."""
+def world_of(session: Session, dataset: str) -> World:
+    """Return the stores, the clock, the log and the sources for a run of this dataset."""
     known = declared_settings(session, dataset)
-    protection, unready = readable_protection(session, dataset)
-    ports = Ports(
+    return World(
         state=session.state,
         objects=session.objects,
         clock=session.clock,
         log=session.log,
         open_source=partial(open_source, session, dataset),
-        gate=_no_gate,
-        step_gate=_no_gate,
         settings=known.settings,
         sources=known.sources,
         datasets=known.datasets,
-        stands=partial(stands_now, session),
         request=known.request,
-        metadata=known.metadata,
-        config_hash=known.config_hash,
-        protection=protection,
         progress=session.progress,
     )
-    return ports, unready
-
-
-def _no_gate(*_asked: object, **_how: object) -> NoReturn:
-    raise AssertionError("a classification asks no gate")
 
 
 def way_in(session: Session, dataset: str, labels: Labels | None = None) -> WayIn | None:
-    """Return the classifier of a dataset's sources, by the labels in force or by these; None if nothing is
-    protected."""
-    ports, _ = ports_without_gates(session, dataset)
-    if ports.protection is None:
+    """Return the classification of a dataset's sources, by the labels in force or by these; None if nothing here is
+    protected, or if the rules cannot be read."""
+    protection, _ = readable_protection(session, dataset)
+    if protection is None:
         return None
+    rules = protection if labels is None else msgspec.structs.replace(protection, labels=labels)
+    return way_by(session, dataset, rules)
+
+
+def way_by(session: Session, dataset: str, protection: Protection) -> WayIn:
+    """Return the classification of a dataset's sources by these rules."""
     from kfm.engine.protected.source_classification import WayIn
 
-    rules = ports.protection if labels is None else msgspec.structs.replace(ports.protection, labels=labels)
-    return WayIn(ports, rules, dataset)
+    declared = declared_settings(session, dataset).metadata.get("sensitivity")
+    return WayIn(world_of(session, dataset), protection, dataset, declared, partial(stands_now, session))
 
 
 def stands_now(session: Session, dataset: str, version: str, above: tuple[str, ...] = ()) -> Standing | None:

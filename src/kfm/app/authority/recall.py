@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from kfm.app.authority.classification import stands_now
-from kfm.app.authority.run_ports import run_ports
+from kfm.app.authority.run_setup import context_of
 from kfm.app.session.datasets import public_retention
 from kfm.delivery.public_files import PUBLIC as OUTSIDE
 from kfm.engine.protected.source_classification import PUBLIC, is_more_closed
@@ -66,10 +64,11 @@ def _withdrawn(session: Session, dataset: str, rules: tuple[str, ...], versions:
     updater = Rollback()
     why = "it is more protected than when it was published: " + ", ".join(rules)
     trigger = operation_trigger(updater, dataset, {"to": "nothing"}, session.clock, actor=ACTOR, reason=why)
-    ports = msgspec.structs.replace(run_ports(session, dataset), authority=lambda *_about: Warrant())
+    context = context_of(session, trigger, updater)
+    context.guards.authority = lambda *_about: Warrant()
     told = tuple(sink for sink in (OUTSIDE,) if session.state.outbox.told(sink, dataset) is not None)
     try:
-        receipt = run(trigger, updater, ports)
+        receipt = run(context)
     except Broken:
         raise
     except KfmError as problem:

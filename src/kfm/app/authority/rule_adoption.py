@@ -12,13 +12,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from kfm.app.authority import signed_policies
 from kfm.app.authority.keyring import in_force
 from kfm.app.authority.label_match import are_right
 from kfm.app.authority.labels_in_force import file_of
-from kfm.app.authority.run_ports import run_ports
+from kfm.app.authority.run_setup import context_of
 from kfm.engine.run import run
 from kfm.engine.stage_results import Warrant
 from kfm.errors import KfmError
@@ -77,9 +75,10 @@ def _adopt_policies(session: Session, dataset: str) -> None:
 def _adopt(session: Session, op: str, dataset: str, params: dict[str, str], reason: str, failed: str) -> None:
     updater = operations()[op]()
     trigger = operation_trigger(updater, dataset, params, session.clock, actor=ACTOR, reason=reason)
-    ports = msgspec.structs.replace(run_ports(session, dataset), authority=lambda *_about: Warrant())
+    context = context_of(session, trigger, updater)
+    context.guards.authority = lambda *_about: Warrant()
     try:
-        receipt = run(trigger, updater, ports)
+        receipt = run(context)
     except KfmError as problem:  # another worker adopts it now, or the next run will
         session.log.event(failed, error=problem)
         return

@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from kfm.app.authority.gates import policies_of
-from kfm.app.authority.run_ports import run_ports
+from kfm.app.authority.run_setup import guards_of
 from kfm.app.backfills.backfill_worker import Telling, is_alive, is_set
 from kfm.app.runs.due_schedules import schedules_of
 from kfm.app.runs.run_control import run_operation
@@ -91,7 +91,7 @@ def plan(session: Session, backfill: Backfill) -> Planned:
         after=sorted(each.id for each in schedules_of(resolved) if backfill.dataset in each.after),
         pool=said.pool or dataset_config(session, backfill.dataset).pool,
         gates=policies_of(resolved).digest,
-        label_epoch=run_ports(session, backfill.dataset).epoch,
+        label_epoch=guards_of(session, backfill.dataset).epoch,
         counts={},
         total=0,
         chunks=[],

@@ -7,7 +7,8 @@ from functools import partial
 
 import msgspec
 
-from kfm.app.authority.run_ports import run_ports
+from kfm.app.authority.classification import declared_settings
+from kfm.app.authority.run_setup import context_of
 from kfm.app.runs.auto_promotion import following, left
 from kfm.app.runs.event_schedules import asked_by, note_event
 from kfm.app.runs.run_control import fetch_source, resume_runs, run_trigger
@@ -74,7 +75,7 @@ class Watch:
     def _sources(self, datasets: Sequence[str]) -> Iterator[tuple[str, FetchRequest, int]]:
         for name in datasets:
             declared = dataset_config(self._session, name).sources
-            for source_name, (request, _) in run_ports(self._session, name).sources.items():
+            for source_name, (request, _) in declared_settings(self._session, name).sources.items():
                 own = declared[source_name].poll_s
                 interval = self._session.config.watch.poll_s if own is None else own
                 if interval and self._polled(name, source_name):
@@ -186,7 +187,7 @@ class Watch:
             meant = (first.window, first.partition)
             same = [each for each in rest if (each.window, each.partition) == meant and not overrides_of(each)]
             for each in same:
-                merged = merge(each, receipt, trigger_updater(session, each), run_ports(session, dataset))
+                merged = merge(context_of(session, each, trigger_updater(session, each)), receipt)
                 if merged is not None:
                     yield merged
             group = [each for each in rest if each not in same]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from kfm.app.authority.classification import declared_settings
 from kfm.app.authority.gates import Gates
 from kfm.app.authority.label_match import problems
-from kfm.app.authority.run_ports import run_ports
 from kfm.app.metadata.ledger_sinks import how_far
 from kfm.app.metadata.schema_store import LACKING, is_installed
 from kfm.app.runs.trigger_request import default_actor
@@ -162,7 +162,7 @@ def published_verdicts(session: Session, *, unfit: bool = False) -> list[CheckRe
     for ref, version in session.state.refs.all(refs.PUBLISHED):
         name = refs.parse(ref).dataset
         move = RefMove(ref=ref, before=version, after=version)
-        gates = Gates(session.resolved, name, run_ports(session, name).metadata, session)
+        gates = Gates(session.resolved, name, declared_settings(session, name).metadata, session)
         try:
             decision = gates.published(session.state, session.objects, move, asking=asking, read=False)
         except BadInput as problem:

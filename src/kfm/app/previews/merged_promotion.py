@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kfm.app.authority.run_ports import run_ports
+from kfm.app.authority.run_setup import context_of
 from kfm.app.previews.branch_previews import below, sweep
 from kfm.app.previews.git_branches import Repository
 from kfm.app.runs.change_requests import operate
@@ -112,9 +112,8 @@ def _of(session: Session, each: PreviewedDataset) -> Iterator[Difference]:
 def _sources(session: Session, each: PreviewedDataset) -> Iterator[Difference]:
     """Yield the sources that have changed. For protected sources, the digests are those of encrypted bytes."""
     try:
-        now = inputs_now(
-            new_trigger(session, each.dataset), dataset_updater(session, each.dataset), run_ports(session, each.dataset)
-        )
+        trigger, updater = new_trigger(session, each.dataset), dataset_updater(session, each.dataset)
+        now = inputs_now(context_of(session, trigger, updater))
     except Refused as problem:  # a file that is gone; a server that does not answer raises Unavailable instead
         yield Difference(
             rule="source.changed",

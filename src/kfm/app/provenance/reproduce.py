@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from kfm.app.authority.run_ports import run_ports
+from kfm.app.authority.run_setup import context_of
 from kfm.app.runs.queries import steps
 from kfm.app.runs.resolve import find_thing
 from kfm.app.session.datasets import dataset_updater
 from kfm.app.session.protection_files import readable_objects
 from kfm.app.session.session import Session, open_session
 from kfm.clock import rfc3339
-from kfm.engine.replay import again, rewind, went_out_from
+from kfm.engine.replay import again, again_trigger, rewind, went_out_from
 from kfm.errors import BadInput, Corrupt, Denied, KfmError, Refused
 from kfm.model import manifests, refs
 from kfm.model.operation_target import REF
@@ -227,7 +227,8 @@ def _listing(body: bytes | None) -> dict[str, str]:
 def _again(session: Session, run: Run, updater: Updater) -> tuple[Receipt | None, list[Divergence]]:
     rewind(session.tables, session.state, run, rfc3339(session.clock.now_ms()))
     try:
-        receipt = again(run, updater, run_ports(session, run.dataset), readable_objects(session))
+        context = context_of(session, again_trigger(run), updater)
+        receipt = again(run, context, readable_objects(session))
     except Denied:
         raise  # without the custodian's key nothing can be compared
     except KfmError as problem:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kfm.app.authority.run_ports import run_ports
+from kfm.app.authority.classification import declared_settings
+from kfm.app.authority.run_setup import guards_of
 from kfm.app.runs.run_control import run_operation
 from kfm.errors import Broken, Busy, Conflict, Denied, Fenced, KfmError, Moved, Sovereignty
 from kfm.model import refs
@@ -124,11 +125,10 @@ def check_not_denied(session: Session, dataset: str, move: RefMove) -> None:
     receipt = _last_denied(session, dataset)
     if receipt is None:
         return
-    ports = run_ports(session, dataset)
-    asking = Asking(who=ACTOR, what="promote", when_ms=ports.clock.now_ms(), why="promote: auto")
-    if receipt.config_hash != ports.config_hash:
+    asking = Asking(who=ACTOR, what="promote", when_ms=session.clock.now_ms(), why="promote: auto")
+    if receipt.config_hash != declared_settings(session, dataset).config_hash:
         return
-    now = ports.gate(ports.state, ports.objects, move, asking=asking)
+    now = guards_of(session, dataset).gate(session.state, session.objects, move, asking=asking)
     if now.allow is not True and [_said(now)] == [_said(each) for each in receipt.policy_decisions]:
         kind = Sovereignty if any(each.code == Sovereignty.code for each in receipt.errors) else Denied
         raise kind(

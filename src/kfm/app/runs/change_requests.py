@@ -14,7 +14,7 @@ import msgspec
 
 from kfm.app.authority.authorization import asked_by, is_about, matter, may_be_done, orders
 from kfm.app.authority.keyring import in_force, now, who
-from kfm.app.authority.run_ports import run_ports
+from kfm.app.authority.run_setup import guards_of
 from kfm.app.runs.label_adoption import adopt_signed_labels
 from kfm.app.runs.run_control import run_operation
 from kfm.clock import parse_instant, rfc3339
@@ -116,8 +116,8 @@ def _asked(
     ref, target = updater.aim(trigger, _Looking(session))
     if ref.content_hash == target:
         return None
-    if (fits := run_ports(session, dataset).fits) is not None:  # checked before others are asked to sign
-        fits(updater, trigger)
+    if (check_labels := guards_of(session, dataset).check_labels) is not None:  # checked before others sign
+        check_labels(updater, trigger)
     wanted = matter(session, updater, trigger, RefMove(ref=ref.name, before=ref.content_hash, after=target))
     if any(may_be_done(each, keys, at) and is_about(each, wanted) for each in orders(session)):
         return None

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from kfm.app.authority.classification import declared_settings
 from kfm.app.authority.gates import Gates, policies_of
-from kfm.app.authority.run_ports import run_ports
 from kfm.app.metadata.catalog_gate import faults, rules_asked
 from kfm.app.runs.trigger_request import default_actor
 from kfm.app.session.session import Session
@@ -31,7 +31,7 @@ THEIRS = ("care.", "zone.sealed", "zone.usable", "fair.accessible")
 
 
 def gates_of(session: Session, dataset: str) -> Gates:
-    return Gates(session.resolved, dataset, run_ports(session, dataset).metadata, session)
+    return Gates(session.resolved, dataset, declared_settings(session, dataset).metadata, session)
 
 
 def ask_all(session: Session, dataset: str, to: To, version: str = "") -> list[Decision]:
@@ -73,7 +73,7 @@ def explain(session: Session, dataset: str) -> list[RuleResult]:
     known = VersionFacts(version, ledger.receipt(version.run_id), held_by, ledger.telemetry(version.run_id))
     question = to_published(
         known,
-        run_ports(session, dataset).metadata,
+        declared_settings(session, dataset).metadata,
         asking,
         intact_checksums(version),
         gates.evidence(asking.when_ms, digest),

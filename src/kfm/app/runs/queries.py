@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kfm.app.authority.run_ports import run_ports
+from kfm.app.authority.run_setup import context_of
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.datasets import dataset_updater
 from kfm.app.session.protection_files import readable_objects, readable_row
@@ -55,7 +55,7 @@ def preview(session: Session, dataset: str, window: str = "", partition: str = "
 
     name = dataset_id(dataset)
     trigger = new_trigger(session, name, window=window, partition=partition)
-    return preview_plan(trigger, dataset_updater(session, name), run_ports(session, name))
+    return preview_plan(context_of(session, trigger, dataset_updater(session, name)))
 
 
 def replan(session: Session, dataset: str, inputs: list[SourceRef], window: str = "", partition: str = "") -> str:
@@ -64,7 +64,7 @@ def replan(session: Session, dataset: str, inputs: list[SourceRef], window: str 
 
     name = dataset_id(dataset)
     trigger = new_trigger(session, name, window=window, partition=partition)
-    return plan_hash(trigger, dataset_updater(session, name), run_ports(session, name), inputs)
+    return plan_hash(context_of(session, trigger, dataset_updater(session, name)), inputs)
 
 
 def find_run(session: Session, text: str) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kfm.app.authority.classification import open_source, protection_for
-from kfm.app.authority.run_ports import run_ports
+from kfm.app.authority.classification import open_source, protection_for, way_by
+from kfm.app.authority.run_setup import context_of, guards_of
 from kfm.app.runs.trigger_request import default_actor, trigger_updater
 from kfm.app.session.datasets import dataset_updater
 from kfm.engine.run import run
@@ -22,7 +22,7 @@ from kfm.scheduling.triggers import operation_trigger
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
-    from kfm.engine.run_context import Ports
+    from kfm.engine.run_context import RunContext
     from kfm.model.records import Fetched, FetchRequest, Receipt, Run, Trigger
     from kfm.model.updater import Updater
 
@@ -34,32 +34,25 @@ def run_trigger(session: Session, trigger: Trigger, updater: Updater | None = No
 
     Rules that are not in force yet are adopted first, and what they close is recalled.
     """
-    ports = run_ports(session, trigger.dataset)
-    if session.mode == "write" and (ports.protection is not None or session.config.policy.folder):
+    guards = guards_of(session, trigger.dataset)
+    if session.mode == "write" and (guards.protection is not None or session.config.policy.folder):
         from kfm.app.authority.recall import recall
         from kfm.app.authority.rule_adoption import adopt_rules
 
         adopt_rules(session, trigger.dataset)
-        if ports.protection is not None:
+        if guards.protection is not None:
             recall(session)
-    return _run(session, trigger, updater or dataset_updater(session, trigger.dataset), ports, patient=patient)
+    updater = updater or dataset_updater(session, trigger.dataset)
+    return _run(session, context_of(session, trigger, updater, guards=guards), patient=patient)
 
 
-def _run(
-    session: Session,
-    trigger: Trigger,
-    updater: Updater,
-    ports: Ports,
-    unfinished: Run | None = None,
-    *,
-    patient: bool = True,
-) -> Receipt:
+def _run(session: Session, context: RunContext, *, patient: bool = True) -> Receipt:
     if not session.config.pools:
-        return run(trigger, updater, ports, unfinished)
+        return run(context)
     from kfm.app.session.pools import slot
 
-    with slot(session, trigger, ports, unfinished, patient=patient) as ports:
-        return run(trigger, updater, ports, unfinished)
+    with slot(session, context, patient=patient):
+        return run(context)
 
 
 def run_operation(
@@ -78,7 +71,7 @@ def run_operation(
     trigger = operation_trigger(
         updater, dataset, params or {}, session.clock, actor=actor or default_actor(), reason=reason
     )
-    return run(trigger, updater, run_ports(session, trigger.dataset))
+    return run(context_of(session, trigger, updater))
 
 
 def fetch_source(session: Session, request: FetchRequest, dataset: str) -> Fetched:
@@ -91,9 +84,7 @@ def fetch_source(session: Session, request: FetchRequest, dataset: str) -> Fetch
     protection = protection_for(session, dataset)
     if protection is None:
         return opened.fetch(request, known, session.objects)
-    from kfm.engine.protected.source_classification import WayIn
-
-    way = WayIn(run_ports(session, dataset), protection, dataset)
+    way = way_by(session, dataset, protection)
     fetched = opened.fetch(request, way.checkpoint(request, known), way.objects_for(request))
     ref = way.came(request, fetched.ref, None)
     return msgspec.structs.replace(fetched, ref=ref, checkpoint=way.kept(fetched.checkpoint, ref))
@@ -147,8 +138,8 @@ def _resume(session: Session, trigger: Trigger, unfinished: Run | None, tell: Te
     if unfinished is not None:  # read again: another worker may have planned it, and died
         unfinished = session.state.runs.get(unfinished.run_id)
     try:
-        updater, ports = trigger_updater(session, trigger), run_ports(session, trigger.dataset)
-        receipt = _run(session, trigger, updater, ports, unfinished, patient=patient)
+        context = context_of(session, trigger, trigger_updater(session, trigger), unfinished)
+        receipt = _run(session, context, patient=patient)
     except Broken:
         raise
     except KfmError as problem:

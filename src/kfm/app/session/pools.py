@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kfm.clock import parse_instant, rfc3339
 from kfm.engine import heartbeat
-from kfm.engine.run_context import Ports
+from kfm.engine.run_context import RunContext
 from kfm.engine.stage_results import Tenure
 from kfm.errors import BadInput, Conflict, Full, KfmError
 from kfm.model import refs
@@ -36,16 +36,20 @@ def pool_of(session: Session, trigger: Trigger) -> str:
 
 
 @contextmanager
-def slot(session: Session, trigger: Trigger, ports: Ports, unfinished: Run | None, *, patient: bool) -> Iterator[Ports]:
-    """Hold a slot while the run executes, and yield its ports. Without `patient`, raise Full instead of waiting; the
-    place in the queue is kept for the next attempt."""
+def slot(session: Session, context: RunContext, *, patient: bool) -> Iterator[None]:
+    """Hold a slot of the run's pool, if it needs one, and put its lease into the guards of the run.
+
+    Full if the run is not `patient` and would have to wait; its place in the queue is kept for as long as it comes
+    back.
+    """
+    trigger, unfinished = context.trigger, context.unfinished
     pool = pool_of(session, trigger)
     if not pool or _is_cancelled(session, unfinished):  # a cancelled run only ends
-        yield ports
+        yield
         return
     asked = _asking(session, pool, trigger, unfinished)
     try:
-        taken = _wait(session, asked, trigger, unfinished, ports, patient=patient)
+        taken = _wait(session, asked, context, patient=patient)
     except Full:
         raise
     except BaseException:
@@ -53,14 +57,14 @@ def slot(session: Session, trigger: Trigger, ports: Ports, unfinished: Run | Non
             leave(session.state, asked)
         raise
     if taken is None:
-        yield ports
+        yield
         return
     claim = read_claim(taken)
-    ports.slot, ports.waited_ms = taken, max(claim.taken_ms - claim.since_ms, 0)
+    context.guards.slot, context.guards.waited_ms = taken, max(claim.taken_ms - claim.since_ms, 0)
     tenure = Tenure(taken, session.clock.now_ms())
-    heartbeat.begin(tenure, ports, tenure)
+    heartbeat.begin(tenure, context.world, tenure)
     try:
-        yield ports
+        yield
     finally:
         heartbeat.end(tenure)
         with suppress(KfmError):  # the lease expires by itself
@@ -82,11 +86,10 @@ def _asking(session: Session, pool: str, trigger: Trigger, unfinished: Run | Non
     )
 
 
-def _wait(
-    session: Session, asked: SlotRequest, trigger: Trigger, unfinished: Run | None, ports: Ports, *, patient: bool
-) -> Lease | None:
-    """Return a slot; None if the run was cancelled while it waited."""
-    lease_ms, waits = ports.settings.lease_ms, False
+def _wait(session: Session, asked: SlotRequest, context: RunContext, *, patient: bool) -> Lease | None:
+    """Return a slot; None if the run was cancelled while it waited, and only ends."""
+    trigger, unfinished = context.trigger, context.unfinished
+    lease_ms, waits = context.world.settings.lease_ms, False
     while (lease := take(session.state, asked, this_process(), lease_ms, session.clock.now_ms(), is_held)) is None:
         if not patient:
             raise Full(f"every slot of pool {asked.pool} is taken", hint="its turn comes: see `kfm schedule pools`")

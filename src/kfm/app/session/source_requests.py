@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from kfm.config.upstream_datasets import metadata_of
-from kfm.engine.run_context import Settings
 from kfm.engine.stage_results import Wanted
+from kfm.engine.world import Settings
 from kfm.model.names import dataset_id
 from kfm.model.records import DataContract, FetchRequest
 from kfm.store.process_identity import this_process

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from kfm.engine.protected.protection import fingerprints
-from kfm.engine.run_context import Ports, RunContext
+from kfm.engine.protected.protection import Protection, fingerprints
+from kfm.engine.run_context import RunContext
 from kfm.engine.stage_results import Executed, Planned
 from kfm.errors import Denied
 from kfm.masking.fingerprints import Fingerprints, Marker, of_stored
@@ -22,6 +22,7 @@ from kfm.masking.leak_scanner import ScanReport, one_cell, scan
 from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.manifests import entries
+from kfm.model.ports import Objects, State
 from kfm.model.records import DatasetVersion, Decision, RefMove, Standing
 
 GATE = "leaks"
@@ -36,14 +37,14 @@ class Known(NamedTuple):
     prints: Fingerprints
 
 
-def known(ports: Ports) -> list[Known]:
+def known(state: State, protection: Protection | None) -> list[Known]:
     """Denied where a key is not at hand: what it alone knows again could not be found."""
     found: dict[str, Fingerprints] = {}
-    for key_id, body in ports.state.protected.fingerprints():
+    for key_id, body in state.protected.fingerprints():
         found[key_id] = found.get(key_id, Fingerprints()) | of_stored(body)
     out = []
     for key_id, prints in found.items():
-        key = ports.protection.with_id(key_id) if ports.protection is not None else None
+        key = protection.with_id(key_id) if protection is not None else None
         if key is None:
             raise Denied(
                 f"there are fingerprints under key {key_id}, which is not at hand: nothing can be held against them",
@@ -56,11 +57,14 @@ def known(ports: Ports) -> list[Known]:
 
 def check_made(context: RunContext, planned: Planned, executed: Executed) -> None:
     """What a run has made, before it is committed; what is sealed never goes out."""
-    if context.ports.protection is None or context.ports.seal is not None or not (marks := known(context.ports)):
+    protection = context.guards.protection
+    if protection is None or context.world.seal is not None:
+        return
+    if not (marks := known(context.world.state, protection)):
         return
     waiting, results = dict(executed.tail_rows), executed.results
     position = -1
-    for batch in planned.plan.each(context.ports.state):
+    for batch in planned.plan.each(context.world.state):
         for step in batch:
             position += 1
             if step.key is None or not results.is_done(position):
@@ -68,14 +72,14 @@ def check_made(context: RunContext, planned: Planned, executed: Executed) -> Non
             _, name, _, media_type = results.get(position)
             body = waiting.get(name)
             said = canonical([list(step.key), media_type, results.described.get(position, {})])
-            bodies = [context.ports.objects.read(name) if body is None else body, said]
+            bodies = [context.world.objects.read(name) if body is None else body, said]
             _deny(_found(bodies, marks, context.standing), f"what this run of {context.dataset} has made")
 
 
-def check_came(ports: Ports, dataset: str, pieces: Iterable[bytes]) -> None:
+def check_came(state: State, protection: Protection, dataset: str, pieces: Iterable[bytes]) -> None:
     """Bytes of a source of which nobody says that it is protected, before they are stored in clear. What cannot be
     read, or is too much to be held at once, is looked at when something was made of it."""
-    marks = known(ports)
+    marks = known(state, protection)
     if not marks:
         return
     body = bytearray()
@@ -92,15 +96,16 @@ def check_came(ports: Ports, dataset: str, pieces: Iterable[bytes]) -> None:
 def check_published(context: RunContext, move: RefMove) -> None:
     """A version on its way out: how it stands, every byte of it, its names and what is said of it."""
     dataset = refs.parse(move.ref).dataset
-    version = context.ports.state.ledger.version(dataset, move.after)
+    version = context.world.state.ledger.version(dataset, move.after)
     if version is None:
         return  # the gate says so
     standing = version.standing
     if standing is not None and not standing.publishable():
         _refuse(context, move, list(standing.rules), f"{move.ref} may not move: it is {standing.level}")
-    if context.ports.protection is None or not (marks := known(context.ports)):
+    protection = context.guards.protection
+    if protection is None or not (marks := known(context.world.state, protection)):
         return
-    found, doubts = _judged(_candidates(context.ports, version), marks, standing)
+    found, doubts = _judged(_candidates(context.world.objects, version), marks, standing)
     if found:
         reasons = [f"{rule}: {count}" for rule, count in sorted(found.items())]
         _refuse(context, move, reasons, f"{move.ref} may not move: something protected was found in it")
@@ -137,7 +142,7 @@ def _refuse(
 
 def _was_looked_at(context: RunContext, move: RefMove) -> bool:
     """Have those who must signed for this very version since it was first held for them to look at?"""
-    dataset, ledger = refs.parse(move.ref).dataset, context.ports.state.ledger
+    dataset, ledger = refs.parse(move.ref).dataset, context.world.state.ledger
     first = ""
     for entry in ledger.entries_of(dataset):  # the newest first
         receipt = ledger.receipt(entry.run_id)
@@ -145,7 +150,7 @@ def _was_looked_at(context: RunContext, move: RefMove) -> bool:
             (said.gate, said.subject, said.rules) == (GATE, move.after, [LOOK]) for said in receipt.policy_decisions
         ):
             first = receipt.finished_at
-    return bool(first) and context.ports.signed_since(dataset, move.after, first)
+    return bool(first) and context.guards.signed_since(dataset, move.after, first)
 
 
 def _deny(found: Counter[str], what: str) -> None:
@@ -158,11 +163,11 @@ def _deny(found: Counter[str], what: str) -> None:
         )
 
 
-def _candidates(ports: Ports, version: DatasetVersion) -> Iterator[bytes]:
+def _candidates(objects: Objects, version: DatasetVersion) -> Iterator[bytes]:
     yield canonical([version.dataset, version.metadata])
-    for entry in entries(ports.objects, version.digest):
+    for entry in entries(objects, version.digest):
         yield canonical(entry)
-        yield ports.objects.read(entry.digest)
+        yield objects.read(entry.digest)
 
 
 def _found(bodies: Iterable[bytes], marks: list[Known], standing: Standing | None) -> Counter[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kfm.engine.run_context import Ports
+from kfm.engine.guards import Guards
 from kfm.errors import KfmError
 from kfm.model import refs
 from kfm.model.names import is_digest
@@ -10,10 +10,10 @@ from kfm.model.ports import Tx
 from kfm.model.records import Governed, Receipt, Standing
 
 
-def append(ports: Ports, receipt: Receipt, op: str, standing: Standing | None, tx: Tx) -> None:
+def append(guards: Guards, receipt: Receipt, op: str, standing: Standing | None, tx: Tx) -> None:
     """Of plainly public data as ever. Otherwise what people wrote is committed to and kept sealed, and rules and
     digests are shown; where no one key is at hand it is left out, and that is said."""
-    if ports.protection is None:
+    if guards.protection is None:
         tx.ledger.append(receipt, op=op)
         return
     known = standing or _standing_of(receipt.dataset, tx)
@@ -29,7 +29,7 @@ def append(ports: Ports, receipt: Receipt, op: str, standing: Standing | None, t
         withheld=names,
     )
     try:
-        key = ports.protection.key_of(known.custodians[0]) if len(known.custodians) == 1 else None
+        key = guards.protection.key_of(known.custodians[0]) if len(known.custodians) == 1 else None
     except KfmError:  # the run is denied without it, and that is ledgered nevertheless
         key = None
     tx.ledger.append(receipt, op=op, governed=said, key=key)

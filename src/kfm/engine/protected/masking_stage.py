@@ -61,7 +61,7 @@ def mask_source(
 ) -> Masked:
     """The public records of a source. What is to be remembered of it goes to the facts of the run."""
     name, standing = ref.name or "source", ref.standing
-    protection = context.ports.protection
+    protection = context.guards.protection
     policy = protection.policies.get(ref.name) if protection is not None else None
     if protection is None or standing is None or policy is None:
         raise Refused(
@@ -84,7 +84,7 @@ def mask_source(
     key = protection.key_of(standing.custodians[0])
     with rows() as file:
         table = columns_of(file, contract, name)
-    first = context.ports.state.protected.first_cells(key.key_id)
+    first = context.world.state.protected.first_cells(key.key_id)
     bound = prepare(policy, standing, keys.public_ids(key), first=first)
     records = in_public_order(_masked(context, table, bound, key, standing))
     moved = to_withdraw(first, records)
@@ -121,7 +121,7 @@ def _masked(
     context: RunContext, table: Columns, bound: Prepared, key: CustodianKey, standing: Standing
 ) -> list[PublicRecord]:
     """All rows; those of a record that has a label of its own under that label, or not at all."""
-    labels = context.ports.protection.labels if context.ports.protection is not None else None
+    labels = context.guards.protection.labels if context.guards.protection is not None else None
     own = {label.of.record for label in labels.labels if label.of.record} if labels is not None else set()
     if not own or labels is None:
         return mask_columns(table, bound)
@@ -141,7 +141,7 @@ def _masked(
 def learn(context: RunContext, ref: SourceRef, contract: DataContract | None, rows: Callable[[], BinaryIO]) -> None:
     """Of a restricted source, which is not masked: by what its ids and places are known again, as far as it is read as
     rows and its columns are known, by its masking policy or by their names."""
-    protection, standing = context.ports.protection, ref.standing
+    protection, standing = context.guards.protection, ref.standing
     if protection is None or standing is None or contract is None or contract.format not in FORMATS:
         return
     key = protection.key_of(standing.custodians[0])
@@ -157,7 +157,7 @@ def learn(context: RunContext, ref: SourceRef, contract: DataContract | None, ro
 
 def _is_public(context: RunContext, standing: Standing) -> bool:
     """Does any version of this custodian's stand outside?"""
-    state = context.ports.state
+    state = context.world.state
     for ref, _ in state.refs.all(refs.PUBLISHED):
         dataset = refs.parse(ref).dataset
         for version in still_public(state.refs.history(ref)):

@@ -28,7 +28,8 @@ from kfm.engine.protected.encrypted_objects import (
     sealed_with,
 )
 from kfm.engine.protected.protection import Protection
-from kfm.engine.run_context import Ports, RunContext
+from kfm.engine.run_context import RunContext
+from kfm.engine.world import World
 from kfm.errors import Denied
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
@@ -43,13 +44,22 @@ PUBLIC = Standing(level="public")
 class WayIn:
     """Of one run."""
 
-    def __init__(self, ports: Ports, protection: Protection, dataset: str) -> None:
-        self._ports = ports
+    def __init__(
+        self,
+        world: World,
+        protection: Protection,
+        dataset: str,
+        declared: Level | None,
+        classification_of: Callable[[str, str], Standing | None] | None = None,
+    ) -> None:
+        self._world = world
         self.protection = protection
         self._dataset = dataset
-        self._state = ports.state
-        self._objects = ports.objects
-        self.today = rfc3339(ports.clock.now_ms())[:10]
+        self._declared = declared  # the sensitivity of the dataset in kfm.yml
+        self._classification_of = classification_of  # of another dataset's version, today
+        self._state = world.state
+        self._objects = world.objects
+        self.today = rfc3339(world.clock.now_ms())[:10]
         self._plain: dict[str, str] = {}  # stored digest: that of the bytes themselves; never kept
         self._keys = self._state.protected.keys_of_bytes()
         self._screens = bool(self._keys) or any(label.of.bytes_ for label in protection.labels.labels)
@@ -65,7 +75,7 @@ class WayIn:
             self._objects,
             self.protection.with_id,
             lambda plain, pieces: self._by_bytes(request, plain, pieces),
-            dry=self._ports.settings.dry_run,
+            dry=self._world.settings.dry_run,
         )
 
     def checkpoint(self, request: FetchRequest, known: Checkpoint | None) -> Checkpoint | None:
@@ -154,7 +164,7 @@ class WayIn:
             return None
         dataset = ref.uri.removeprefix(REF).partition("/")[2]
         version = self._state.ledger.version(dataset, ref.content_hash)
-        now = self._ports.stands(dataset, ref.content_hash) if self._ports.stands is not None else None
+        now = self._classification_of(dataset, ref.content_hash) if self._classification_of is not None else None
         said = [each for each in (version.standing if version is not None else None, now) if each is not None]
         return joined(said) if said else None
 
@@ -178,7 +188,7 @@ class WayIn:
 
     def stands_now(self, ref: SourceRef) -> Standing | None:
         """A source that was read before, as it stands today: by what is in the store, if its key is at hand."""
-        base = self._ports.request.base_dir
+        base = self._world.request.base_dir
         if not ref.sealed_with:
             return self.stands(ref.uri, base, ref.content_hash)
         key = self.protection.with_id(ref.sealed_with)
@@ -191,8 +201,7 @@ class WayIn:
 
     def labelled(self, uri: str, base: str, plain: str) -> list[Standing]:
         """What labels and settings alone say of it; empty: nothing."""
-        declared: Level | None = self._ports.metadata.get("sensitivity")
-        dataset = self._dataset
+        declared, dataset = self._declared, self._dataset
         labels = [meant(label, uri, base) for label in self.protection.labels.labels]
         own = [label for label in labels if _is_on(label, dataset, uri, plain)]
         if not own and declared is None:
@@ -206,7 +215,7 @@ class WayIn:
 
     def is_under(self, labels: Iterable[Label], uri: str, plain: str) -> bool:
         """Is one of these labels on it?"""
-        base = self._ports.request.base_dir
+        base = self._world.request.base_dir
         return any(is_on(label, self._dataset, uri, base, plain) for label in labels)
 
     def names_of_bytes(self, plain: str) -> list[str]:
@@ -256,12 +265,13 @@ class WayIn:
             return self._sealed(standing)
         from kfm.engine.protected.leak_check import check_came
 
-        check_came(self._ports, self._dataset, pieces())
+        check_came(self._state, self.protection, self._dataset, pieces())
         return self._objects
 
 
 def way_of(context: RunContext, protection: Protection) -> WayIn:
-    return WayIn(context.ports, protection, context.dataset)
+    declared = context.work.metadata.get("sensitivity")
+    return WayIn(context.world, protection, context.dataset, declared, context.guards.classification_of)
 
 
 def take_up(context: RunContext, way: WayIn, refs: Iterable[SourceRef]) -> None:
@@ -285,13 +295,12 @@ def settle_standing(context: RunContext, way: WayIn, refs: Iterable[SourceRef]) 
     if not said:
         return
     if len(said) < len(standings):
-        said.append(PUBLIC if context.ports.metadata.get("sensitivity") == "public" else UNLABELLED)
+        said.append(PUBLIC if context.work.metadata.get("sensitivity") == "public" else UNLABELLED)
     way.protection.standing = standing = joined(said)
     if standing.level == "restricted":
         seal = way.seal_for(standing)
-        context.ports = msgspec.structs.replace(
-            context.ports, seal=seal, objects=SealedObjects(context.ports.objects, seal)
-        )
+        objects = SealedObjects(context.world.objects, seal)
+        context.world = msgspec.structs.replace(context.world, seal=seal, objects=objects)
 
 
 def aged(standing: Standing, today: str) -> Standing:

@@ -1,4 +1,4 @@
-"""What a run of a dataset may see and must ask: its ports, with the gates of the installation."""
+"""Builds the context of a run: its work, its world, and the guards of the installation that may refuse it."""
 
 from __future__ import annotations
 
@@ -6,47 +6,61 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from kfm.app.authority.classification import declared_settings, ports_without_gates
+from kfm.app.authority.classification import declared_settings, readable_protection, stands_now, world_of
 from kfm.app.authority.gates import Gates
 from kfm.app.session.protection_files import is_configured
 from kfm.app.session.session import trust_of
+from kfm.engine.guards import Guards
+from kfm.engine.run_context import RunContext, Work
 from kfm.errors import BadInput
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
-    from kfm.engine.run_context import Attest, Ports
+    from kfm.engine.guards import Attest
     from kfm.engine.stage_results import Warrant
-    from kfm.model.records import RefMove, Trigger
+    from kfm.model.records import RefMove, Run, Trigger
     from kfm.model.updater import Updater
 
 UNREADABLE = -1  # the epoch of labels that are not there
 
 
-def run_ports(session: Session, dataset: str) -> Ports:
-    """Return what a run of this dataset may see."""
+def context_of(
+    session: Session,
+    trigger: Trigger,
+    updater: Updater,
+    unfinished: Run | None = None,
+    guards: Guards | None = None,
+) -> RunContext:
+    """Return the context of a run of this trigger. Without `guards`, its guards are those that hold now."""
+    known = declared_settings(session, trigger.dataset)
+    work = Work(trigger, updater, known.metadata, known.config_hash, unfinished)
+    return RunContext(work, world_of(session, trigger.dataset), guards or guards_of(session, trigger.dataset))
+
+
+def guards_of(session: Session, dataset: str) -> Guards:
+    """Return everything that may refuse a run of this dataset."""
     gates = Gates(session.resolved, dataset, declared_settings(session, dataset).metadata, session)
     epoch = _epoch(gates)  # read before the labels: the commit notices a change in between
-    ports, unready = ports_without_gates(session, dataset)
-    return replace(
-        ports,
+    protection, unready = readable_protection(session, dataset)
+    return Guards(
         gate=gates.published,
         step_gate=gates.step,
         rules=gates.rules,
         epoch=epoch,
         epoch_now=partial(_epoch, gates),
-        fits=_label_check(session, unready),
+        check_labels=_label_check(session, unready),
         check_policies=gates.check_policies if session.config.policy.folder else None,
         authority=partial(_warrant, session),
         signed_since=partial(_signed_since, session),
+        classification_of=partial(stands_now, session),
+        protection=protection,
         attest=_attester(session),
     )
 
 
 def _epoch(gates: Gates) -> int:
-    """Return the epoch of the labels. If they cannot be read, only a run that takes away or closes goes on, and `fits`
-    says why."""
+    """Return the epoch of the labels. If they cannot be read, only a run that withdraws or closes goes on, and
+    `check_labels` says why."""
     try:
         return gates.epoch()
     except BadInput:

@@ -1,4 +1,4 @@
-"""What exists when is said by what stations give: the walk itself stays small, and none takes its work from it."""
+"""Stages pass their results to each other: the context of a run stays small, and no stage takes its work from it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENDS = {"stays_open", "leave"}
 
 
 def takes(source: str) -> Iterator[str]:
-    """Functions that read what was reached. To put something there, or behind it, is no reading."""
+    """Return the functions that read `reached`. Assigning or appending to it is not reading."""
     for function in ast.walk(ast.parse(source)):
         if not isinstance(function, ast.FunctionDef):
             continue
@@ -27,21 +27,21 @@ def takes(source: str) -> Iterator[str]:
                 yield function.name
 
 
-def test_no_station_takes_its_work_from_what_was_reached() -> None:
+def test_no_stage_takes_its_work_from_what_was_reached() -> None:
     found = {
         name: set(takes((ENGINE / name).read_text())) - ENDS for name in sorted(p.name for p in ENGINE.glob("*.py"))
     }
     assert {name: readers for name, readers in found.items() if readers and name not in ENDS_RUNS} == {}
-    assert {*takes((ENGINE / "admit.py").read_text())} == ENDS
+    assert {*takes((ENGINE / "failure.py").read_text())} == ENDS
 
 
-def test_a_station_that_would_is_found() -> None:
-    assert [*takes("def execute(walk):\n    return walk.reached.planned\n")] == ["execute"]
-    assert [*takes("def gate(walk):\n    walk.reached.keys = 1\n    walk.reached.decisions.append(2)\n")] == []
+def test_a_stage_that_takes_its_work_from_there_is_found() -> None:
+    assert [*takes("def execute(context):\n    return context.reached.planned\n")] == ["execute"]
+    assert [*takes("def gate(context):\n    context.reached.keys = 1\n    context.reached.decisions.append(2)\n")] == []
 
 
-def test_the_walk_is_what_a_run_is_about_and_its_ports() -> None:
+def test_the_context_of_a_run_is_its_work_its_world_and_its_guards() -> None:
     assert set(RunContext.__struct_fields__) == {
-        *("trigger", "updater", "ports", "started_ms", "unfinished", "log", "stage", "reached"),
-        *("grids", "described"),  # what the readers of grids saw on the way in, for whoever says where they lie
+        *("work", "world", "guards", "started_ms", "log", "stage", "reached"),
+        *("grids", "described"),  # what the readers of grids saw while they checked them, for the metadata
     }

@@ -1,0 +1,63 @@
+"""The guards of a run: everything that can refuse it, and everything that it must prove or sign."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from kfm.engine.stage_results import Warrant
+from kfm.model.ports import Tx
+from kfm.model.records import Lease, Receipt, RefMove, SourceRef, Standing, Trigger
+from kfm.model.updater import Updater
+from kfm.model.zone_requests import Gate, Rules, StepGate
+
+if TYPE_CHECKING:  # a run of public data loads none of these
+    from kfm.engine.protected.protection import Protection
+    from kfm.model.masks import MaskingPolicy
+
+
+class Authority(Protocol):
+    def __call__(self, updater: Updater, trigger: Trigger, moves: list[RefMove], /) -> Warrant:
+        """Return the warrant for an operation. Denied if the keys in force do not allow it."""
+
+
+class Attest(Protocol):
+    """Signs the statement of a committed run about its version, in the transaction of the commit."""
+
+    def check(self) -> None:
+        """Raise if the signing key is missing."""
+
+    def __call__(
+        self, receipt: Receipt, inputs: Sequence[SourceRef], policies: Mapping[str, MaskingPolicy], tx: Tx
+    ) -> object: ...
+
+
+def _unrestricted(_updater: Updater, _trigger: Trigger, _moves: list[RefMove]) -> Warrant:
+    """Allow every operation: without a key list, the person at this machine may do everything."""
+    return Warrant()
+
+
+def _unsigned(_dataset: str, _version: str, _since: str) -> bool:
+    """Return False: without a key list, no person can sign."""
+    return False
+
+
+class Guards(Struct):
+    """What may refuse a run. `preflight` asks what can be known before anything is fetched."""
+
+    gate: Gate  # before the Published zone
+    step_gate: StepGate  # before the Work and Processed zones
+    rules: Rules | None = None  # digest and epoch under which the gates decide; None: they cannot change during a run
+    epoch: int = 0  # of the labels when the run began
+    epoch_now: Callable[[], int] | None = None  # of the labels when it commits
+    check_labels: Callable[[Updater, Trigger], None] | None = None  # raises if masks and labels do not match
+    check_policies: Callable[[], None] | None = None  # raises if the installation's policies cannot be read
+    authority: Authority = _unrestricted
+    signed_since: Callable[[str, str, str], bool] = _unsigned  # have all required signers signed this version since?
+    classification_of: Callable[[str, str], Standing | None] | None = None  # of a dataset's version, today
+    protection: Protection | None = None  # labels, masks and custodians' keys; None: nothing here is protected
+    attest: Attest | None = None
+    slot: Lease | None = None  # of a pool; a run that lost it writes nothing more
+    waited_ms: int = 0  # for that slot

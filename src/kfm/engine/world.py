@@ -1,0 +1,73 @@
+"""The world of a run: the stores, the clock, the log and the sources that its stages may use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, BinaryIO
+
+from msgspec import Struct, field
+
+from kfm.clock import Clock
+from kfm.engine.stage_results import Wanted
+from kfm.model.ports import Log, Objects, Source, State
+from kfm.model.records import DataContract, FetchRequest
+
+if TYPE_CHECKING:  # a run of public data does not load it
+    from kfm.engine.protected.encrypted_objects import Seal
+
+
+class Settings(Struct, frozen=True):
+    """The settings that an installation may tune."""
+
+    threads: int = 4
+    window: int = 4096  # the most steps in flight at once, which is how many a crash can leave in doubt
+    lease_ms: int = 60_000
+    deletion_budget: float = 0.1  # the share of a version's keys that one run may delete
+    holder: str = ""  # the name of this worker in its leases
+    dry_run: bool = False
+
+
+def _silent(_stage: str, _done: int, _total: int) -> None:
+    """Report no progress."""
+
+
+class World(Struct):
+    """What a run reads and writes. A dry run gets stores that write nothing lasting."""
+
+    state: State
+    objects: Objects
+    clock: Clock
+    log: Log
+    open_source: Callable[[str], Source]  # the reader of an address
+    settings: Settings = field(default_factory=Settings)
+    sources: Mapping[str, tuple[FetchRequest, DataContract | None]] = field(default_factory=dict)  # by name
+    datasets: Mapping[str, tuple[Wanted, DataContract | None]] = field(default_factory=dict)  # sources too
+    request: FetchRequest = field(default_factory=lambda: FetchRequest(uri=""))  # the limits for sources without a name
+    progress: Callable[[str, int, int], None] = _silent
+    seal: Seal | None = None  # encrypts everything that a restricted run stores
+
+    def stored(self, body: bytes) -> bytes:
+        """Return the body of a row as the state stores it: encrypted if the run is restricted."""
+        return body if self.seal is None else self.seal.sealed(body)
+
+    def plain(self, body: bytes) -> bytes:
+        """Return the body of a stored row in clear."""
+        return body if self.seal is None else self.seal.opened(body)
+
+    def scratch(self) -> BinaryIO:
+        """Return a temporary file without a name, for content that does not fit into memory.
+
+        A restricted run gets a file that is encrypted with a key that is kept nowhere. A dry run gets memory, because
+        it writes nothing.
+        """
+        if self.settings.dry_run:
+            import io
+
+            return io.BytesIO()
+        import tempfile
+
+        if self.seal is None:
+            return tempfile.TemporaryFile()
+        from kfm.crypto.encrypted_scratch import encrypted_file
+
+        return encrypted_file(tempfile.TemporaryFile(buffering=0))

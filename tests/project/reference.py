@@ -199,11 +199,11 @@ def _shape(name: str, shape: Shape) -> str:
 def _state() -> str:
     parts = [NOTICE, "# State\n"]
     parts.append(
-        "What must not be lost is a set of sorted maps, the same over SQLite and in a JSONL journal (see "
+        "The state is a set of sorted maps, the same in SQLite and in a JSONL journal (see "
         "[decision 3](../decisions/0003-state-is-sorted-maps.md)). Every row carries a checksum. Commands show all of "
-        "it; nobody needs to read the tables, and nobody else may write them.\n"
+        "it. No user needs to read the tables, and only KFM may write them.\n"
     )
-    parts.append("## Refs\n\nNames that point to a version or say how a switch stands.\n\n| ref | what |\n|---|---|")
+    parts.append("## Refs\n\nNames that point to a version or hold a freeze flag.\n\n| ref | what |\n|---|---|")
     parts += [f"| `{name}` | {what} |" for name, what in REFS.items()]
     parts.append(
         "\n## Tables\n\nNode writes all of them but "
@@ -212,7 +212,7 @@ def _state() -> str:
     )
     parts += [f"| `{table.name}` | {table.about} | {table.key} | {_row_of(table)} |" for table in CATALOGUE]
     parts.append(
-        "\nA run that was killed and taken up leaves the same rows as one that was not, but for these:\n\n"
+        "\nA run that was killed and resumed leaves the same rows as one that was not, except for these:\n\n"
         "| table | field | why |\n|---|---|---|"
     )
     parts += [
@@ -231,11 +231,11 @@ def _row_of(table: StateTable) -> str:
 
 
 REFS = {
-    "raw/<dataset>/<n>": "the bytes of its n-th source as they were fetched last",
-    "raw/<dataset>/<partition>/<n>": "the same of a run of a partition",
-    "quarantine/<dataset>": "the report on what is held back now; absent if nothing is: `kfm quarantine`",
-    "quarantine/<dataset>/<partition>": "the same of a partition; goes with the next run of it, or of the whole",
-    "processed/<dataset>": "the version the last run made: what `kfm publish` publishes",
+    "raw/<dataset>/<n>": "the bytes of its n-th source, as last fetched",
+    "raw/<dataset>/<partition>/<n>": "the same for a run of a partition",
+    "quarantine/<dataset>": "the report on what is quarantined now; absent if nothing is: `kfm quarantine`",
+    "quarantine/<dataset>/<partition>": "the same for a partition; the next run of it, or of the whole dataset, removes it",
+    "processed/<dataset>": "the version that the last run made; `kfm publish` publishes it",
     "published/<dataset>": "the version that is public",
     "switch/global": "`frozen` or `open`, for everything",
     "switch/dataset/<dataset>": "`frozen` or `open`, for one dataset",
@@ -254,19 +254,19 @@ FILES = {
     ".kfm/publish.lock": "taken by the command that publishes",
     "public/datasets/<dataset>/current.json": "which version is public",
     "public/datasets/<dataset>/versions/<v>": "the files of a version; `<v>` is the start of its digest",
-    "public/datasets/<dataset>/versions/<v>.ndjson": "its listing: a line a file with key, digest, size and type; "
-    "`tools/version_of.py` tells its version, which up to 128 lines is its SHA-256",
+    "public/datasets/<dataset>/versions/<v>.ndjson": "its listing: one line for each file with key, digest, size and type; "
+    "`tools/version_of.py` computes its version, which up to 128 lines is its SHA-256",
 }
 
 OUTCOMES = (
     ("SUCCESS", "done", "committed; a ref moved"),
-    ("SUCCESS", "unchanged", "committed; the content is what was there before, so no ref moved"),
-    ("SKIPPED", "noop", "the same work is committed and what it made is still live"),
-    ("SKIPPED", "frozen", "a switch is set; the trigger is kept"),
+    ("SUCCESS", "unchanged", "committed; the content is the same as before, so no ref moved"),
+    ("SKIPPED", "noop", "the same work is committed and its result is still live"),
+    ("SKIPPED", "frozen", "a freeze flag is set; the trigger is kept"),
     ("FAILED", "held", "a source is in quarantine; nothing was published"),
-    ("FAILED", "denied", "a gate or the deletion budget said no"),
+    ("FAILED", "denied", "a gate or the deletion budget refused it"),
     ("FAILED", "failed", "a step, a plan or a source failed; the receipt says which"),
-    ("FAILED", "superseded", "unfinished when a later run over other inputs took its place"),
+    ("FAILED", "superseded", "a later run over other inputs replaced it before it finished"),
 )
 
 

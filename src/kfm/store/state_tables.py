@@ -49,83 +49,84 @@ class StateTable(NamedTuple):
 _TOKENS = "each attempt gets a higher one"
 CATALOGUE = (
     StateTable(
-        "guard", "the store's own: how the tables should look, and how many commits there were", "its name", "bytes",
-        vital=True, differs={WHOLE: "it counts commits, and only a database has it"},
+        "guard", "for the store itself: the expected layout of the tables, and the number of commits", "its name",
+        "bytes", vital=True, differs={WHOLE: "it counts commits, and only a database has it"},
     ),
     StateTable(
-        "meta", "counters: lease token, the ledger's head, how far each sink followed it, until when ids were dropped",
+        "meta", "counters: lease token, head of the ledger, cursor of each sink, time up to which old ids were dropped",
         "its name", "counters by name, a digest or a number", vital=True, differs={"token": _TOKENS},
     ),
-    StateTable("refs", "where every ref is now", "the ref", "a digest, `frozen` or `open`", vital=True),
-    StateTable("history", "where every ref was", "the ref, @ and a number", RefEntry),
+    StateTable("refs", "the current target of every ref", "the ref", "a digest, `frozen` or `open`", vital=True),
+    StateTable("history", "the earlier targets of every ref", "the ref, @ and a number", RefEntry),
     StateTable(
-        "runs", "a row a run: the claim on its work, its inputs, where it stands", "its id", Run,
+        "runs", "one row for each run: the claim on its work, its inputs, its status", "its id", Run,
         differs={"attempt": "it counts the kills"},
     ),
-    StateTable("open_runs", "which of them are unfinished", "the dataset and the run's id", "`{}`", vital=True),
+    StateTable("open_runs", "the runs that are unfinished", "the dataset and the run's id", "`{}`", vital=True),
     StateTable(
         "ended_runs", "the runs of each dataset that have ended, in the order of the ledger",
         "the dataset and the number in the ledger", "`{}`",
     ),
     StateTable("claims", "the last run of every piece of work", "a digest of the work", "the run's id"),
     StateTable(
-        "segments", "the journal: what each durable write of a run said", "the run's id and a number", Segment,
-        differs={WHOLE: "a kill moves the cuts between them; compared is what they say together"},
+        "segments", "the journal: the content of each durable write of a run", "the run's id and a number", Segment,
+        differs={WHOLE: "a kill moves the cuts between them; their joined content is compared"},
     ),
     StateTable(
         "archived", "where the journal of a compacted run is", "the run's id", ArchivePlace, node=False,
         differs=dict.fromkeys(("object", "offset", "length"), "it follows from how the journal was cut"),
     ),
-    StateTable("plans", "the plans, in pieces", "the plan's digest and a number", "lines of JSON, a step each"),
-    StateTable("plan_locks", "which plan belongs to which work", "a digest of the work", "the plan's digest"),
+    StateTable("plans", "the plans, in pieces", "the plan's digest and a number", "lines of JSON, one for each step"),
+    StateTable("plan_locks", "the plan of each piece of work", "a digest of the work", "the plan's digest"),
     StateTable("objects", "bytes up to 64 KiB, by digest; larger ones are files", "the digest", "bytes"),
     StateTable(
-        "versions", "a row a version: who made it, of what, under which declaration", "the dataset, @ and the digest",
+        "versions", "one row for each version: its run, its inputs, its declaration", "the dataset, @ and the digest",
         DatasetVersion,
     ),
-    StateTable("receipts", "a receipt a run, written once", "the run's id", Receipt),
+    StateTable("receipts", "one receipt for each run, written once", "the run's id", Receipt),
     StateTable(
         "telemetry", "what each run cost", "the run's id", RunTelemetry,
         differs={
             "wal_replay_count": "it counts the kills",
-            "idempotency_state": "a run that was taken up says so",
-            "bytes_in": "a run that was taken up reads its pinned inputs, not the source",
+            "idempotency_state": "a resumed run says so",
+            "bytes_in": "a resumed run reads its recorded inputs, not the source",
         },
     ),
     StateTable("ledger", "the chain of all receipts", "a number", LedgerEntry),
     StateTable(
         "lineage",
-        "the embedded graph: from what was read to the runs that read it, from a version to those that made it again",
+        "the embedded graph: from each input to the runs that read it, from a version to the runs that made it again",
         "`used/`, address, `#`, digest, `@` and the number in the ledger; `made/`, dataset, `@`, digest, `@`, number",
         "the run's id",
     ),
     StateTable(
-        "outbox", "of each published dataset, how far the outside was told of it, and whether something is due; of "
-        "each sink, why it does not go on, which entries it could not be told of, and which wait for a thaw; of each "
-        "backfill, how far it has come",
+        "outbox", "for each published dataset, what was last reported to each sink, and whether a report is pending; "
+        "for each sink, why it stopped, its dead letters, and the entries that wait for a thaw; for each backfill, its "
+        "progress",
         "`told/` or `due/`, the sink and the dataset; `sink/` and the sink; `dead/` or `wait/`, the sink and a number; "
         "`told/backfill/`, its name and `cursor` or a number",
-        "Told, Stopped, DeadLetter, or `{}` where something is due or waits; Progress, and a letter a partition",
+        "Told, Stopped, DeadLetter, or `{}` where something is pending or waits; Progress, and one character for each "
+        "partition",
     ),
     StateTable(
-        "leases", "who is at work on what, with the fencing tokens", "the updater and the dataset", Lease, vital=True,
-        differs={"token": _TOKENS, "holder": "each attempt is another process"},
+        "leases", "the worker on each piece of work, with the fencing tokens", "the updater and the dataset", Lease,
+        vital=True, differs={"token": _TOKENS, "holder": "each attempt is another process"},
     ),
     StateTable(
-        "inbox", "triggers that wait, such as those of a frozen run", "the dataset and the trigger's id", Trigger,
+        "inbox", "triggers that wait, such as those of a frozen dataset", "the dataset and the trigger's id", Trigger,
         vital=True,
     ),
     StateTable("triggers", "triggers that ended, and the run that answered each", "the trigger's id", EndedTrigger),
     StateTable(
-        "deliveries", "requests of webhooks that were taken, so that none is taken twice",
+        "deliveries", "requests of webhooks that were accepted, so that none is accepted twice",
         "the webhook and the id of the delivery", Delivery, node=False,
     ),
     StateTable(
-        "checkpoints", "what is known of each source, to save a download", "the source's URI", Checkpoint,
-        differs={"etag": "of a file it holds the inode and when that last changed"},
+        "checkpoints", "the last known version of each source, to save a download", "the source's URI", Checkpoint,
+        differs={"etag": "for a file it holds the inode and the time of its last change"},
     ),
     StateTable(
-        "standings", "how protected an address or exact bytes are known to be, whatever a file of labels says later",
+        "standings", "the remembered classification of addresses and exact bytes, whatever a file of labels says later",
         "`source/` and the address, `bytes/`, the key's id and the digest under it, or `sealed/` and the digest",
         Standing, node=False,
     ),
@@ -134,30 +135,30 @@ CATALOGUE = (
         "the custodian's key and the record's public id", "an H3 cell", node=False,
     ),
     StateTable(
-        "fingerprints", "keyed fingerprints of protected ids and places, to know them again before publication",
-        "the custodian's key and the digest of the sealed source", "fingerprints, as JSON", node=False,
+        "fingerprints", "keyed fingerprints of protected ids and places, to recognise them before publication",
+        "the custodian's key and the digest of the encrypted source", "fingerprints, as JSON", node=False,
     ),
     StateTable(
-        "orders", "what one person alone may not do: the request, its signatures, what became of it",
-        "the request's digest", "a request with its acts, as JSON", node=False,
+        "orders", "change requests that one person alone may not carry out: the request, its signatures, its result",
+        "the request's digest", "a request with its approvals, as JSON", node=False,
     ),
     StateTable(
         "attestations", "signed statements about versions",
-        "the dataset, @, the version's digest, what is stated, and the run", "a DSSE envelope", node=False,
+        "the dataset, @, the digest of the version, the kind of statement, and the run", "a DSSE envelope", node=False,
     ),
     StateTable(
-        "ledger_tree", "the Merkle tree over the ledger, as far as it has to be known to go on", "`frontier`",
+        "ledger_tree", "the right edge of the Merkle tree over the ledger, enough to extend it", "`frontier`",
         "bytes", node=False,
     ),
     StateTable(
-        "ledger_private", "what the ledger only commits to, sealed", "a number, as in the ledger", "sealed bytes",
-        node=False,
+        "ledger_private", "the private content behind the commitments in the ledger, encrypted",
+        "a number, as in the ledger", "encrypted bytes", node=False,
     ),
     StateTable(
-        "ledger_checkpoints", "signed heads of the tree", "how many entries it has then", "a signed note", node=False,
+        "ledger_checkpoints", "signed heads of the ledger tree", "its number of entries", "a signed note", node=False,
     ),
     StateTable(
-        "ticks", "the instants of schedules that were claimed; the newest of each says how far it was followed",
+        "ticks", "the claimed instants of schedules; the newest of each schedule says how far KFM has processed it",
         "the schedule and the instant in milliseconds", Tick, node=False,
     ),
 )  # fmt: skip

@@ -234,7 +234,7 @@ REFS = {
     "raw/<dataset>/<n>": "the bytes of its n-th source, as last fetched",
     "raw/<dataset>/<partition>/<n>": "the same for a run of a partition",
     "quarantine/<dataset>": "the report on what is quarantined now; absent if nothing is: `kfm quarantine`",
-    "quarantine/<dataset>/<partition>": "the same for a partition; the next run of it, or of the whole dataset, removes it",
+    "quarantine/<dataset>/<partition>": "the same for a partition; its next run, or one of the dataset, removes it",
     "processed/<dataset>": "the version that the last run made; `kfm publish` publishes it",
     "published/<dataset>": "the version that is public",
     "switch/global": "`frozen` or `open`, for everything",
@@ -254,7 +254,8 @@ FILES = {
     ".kfm/publish.lock": "taken by the command that publishes",
     "public/datasets/<dataset>/current.json": "which version is public",
     "public/datasets/<dataset>/versions/<v>": "the files of a version; `<v>` is the start of its digest",
-    "public/datasets/<dataset>/versions/<v>.ndjson": "its listing: one line for each file with key, digest, size and type; "
+    "public/datasets/<dataset>/versions/<v>.ndjson": "its listing: one line for each file, with key, digest, size "
+    "and type; "
     "`tools/version_of.py` computes its version, which up to 128 lines is its SHA-256",
 }
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 _PREVIEW = {
     "preview": "the digest to approve",
     "branch": "the branch",
-    "commit": "what was previewed of it",
+    "commit": "the previewed commit",
     "datasets": "the version of each, by its name; empty: none was made",
-    "removed": "datasets that the branch does not declare any more",
+    "removed": "datasets that the branch no longer declares",
 }
 
 
 def promotion(runs: dict[str, str]) -> dict[str, tuple[dict[str, str], bool]]:
     return {
         "kfm preview build": ({**_PREVIEW, "receipts": runs["receipts"], "errors": runs["errors"]}, False),
-        "kfm preview list": ({**_PREVIEW, "built_at": "when it was built last"}, True),
+        "kfm preview list": ({**_PREVIEW, "built_at": "when it was last built"}, True),
         "kfm preview report": (
             {
                 "branch": "the branch",
-                "commit": "what was previewed of it",
+                "commit": "the previewed commit",
                 "preview": "the digest to approve",
                 "conclusion": "`success`, `failure` or `neutral`",
-                "datasets": "of each, what would change, its checks and its evidence; nothing that is protected",
-                "removed": "datasets that the branch does not declare any more",
-                "exit_code": "as the command ends",
+                "datasets": "for each dataset its changes, checks and evidence; nothing protected",
+                "removed": "datasets that the branch no longer declares",
+                "exit_code": "the exit code of the command",
                 "notes": "sections of kfm.yml that the branch changes too",
                 "format": "1",
             },
@@ -32,14 +32,18 @@ def promotion(runs: dict[str, str]) -> dict[str, tuple[dict[str, str], bool]]:
         "kfm preview publish": (
             {
                 "preview": "the digest that was to be promoted",
-                "refused": "`rule`, `dataset`, `approved`, `found`, `message` of all that stands against it; "
+                "refused": "`rule`, `dataset`, `approved`, `found`, `message` of every reason against it; "
                 "empty: it was promoted",
                 **runs,
             },
             False,
         ),
         "kfm preview sweep": (
-            {"branch": "the branch", "preview": "the digest of what goes", "why": "it is old, or its branch is gone"},
+            {
+                "branch": "the branch",
+                "preview": "the digest of the removed preview",
+                "why": "it is old, or its branch is gone",
+            },
             True,
         ),
     }

@@ -24,8 +24,13 @@ if TYPE_CHECKING:
 
 
 def settings(options: argparse.Namespace) -> Resolved:
-    """The configuration that was named or found. BadInput if it has mistakes, with all of them."""
+    """The configuration that was named or found. BadInput if it has mistakes, with all of them, unless the command only
+    takes away or closes (`options.closes`)."""
     try:
+        if getattr(options, "closes", False):
+            from kfm.config.config_mistakes import load_to_close
+
+            return load_to_close(options.config, os.environ)
         return config.load(options.config, os.environ)
     except BadInput as problem:
         from kfm.app.maintenance.config_check import with_others
@@ -59,6 +64,13 @@ def opened(
         log = open_log(sys.stderr if loud else None, lines=lines, events=events, causes=debug)
     if screen.is_kfm:
         tell_clock(screen)
+    if resolved.mistakes:
+        many = len(resolved.mistakes)
+        where = resolved.document.where
+        screen.say_once(
+            f"{where} has {many} mistake{'s' * (many > 1)}, see `kfm config check`; this command only "
+            "takes away or closes, so it goes on; nothing is published until they are corrected"
+        )
     with open_session(resolved, mode=mode, log=log, progress=screen.progress) as session:
         try:
             yield session

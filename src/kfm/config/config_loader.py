@@ -44,6 +44,12 @@ class Resolved:
         self._origins: dict[str, str] | None = None
 
     @property
+    def mistakes(self) -> list[BadInput]:
+        """The mistakes that were passed over. With any, only what takes away or closes may be done with this
+        configuration."""
+        return self.document.mistakes or []
+
+    @property
     def is_proposal(self) -> bool:
         """Say whether this is the configuration of a branch preview, which is not approved yet."""
         return self.tree != self.root

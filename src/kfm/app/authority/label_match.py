@@ -50,6 +50,8 @@ def check(session: Session, unready: BadInput | None, updater: Updater, trigger:
         return
     if moved.startswith(refs.MASKS) and unready is None and _is_coarser(session, trigger):
         return
+    for problem in session.resolved.mistakes:
+        raise problem
     check_all(session, labels)
     if unready is not None and moved != refs.LABELS:
         raise unready

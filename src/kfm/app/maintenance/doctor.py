@@ -36,6 +36,9 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[CheckResult]:
         found += try_out(folder, what)
     if not all(verdict.ok for verdict in found if not verdict.check.endswith((".filesystem", ".updater"))):
         return found
+    found = [
+        CheckResult(check="config", ok=False, found=one.message, why=one.hint) for one in resolved.mistakes
+    ] + found
     found += catalog_verdicts(resolved)
     session = session_on(resolved, "write", open_tables(resolved, "write"))
     try:

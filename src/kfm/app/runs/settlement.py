@@ -45,7 +45,9 @@ def settle_session(session: Session, *, again: bool = False) -> list[Effect]:
 
 
 def _waits(session: Session) -> bool:
-    """Return whether nothing is added to the public files, because masks and labels do not fit together."""
+    """Return whether nothing is added to the public files: kfm.yml has mistakes, or masks and labels do not fit."""
+    if session.resolved.mistakes:
+        return True
     if not is_configured(session.resolved):
         return False
     from kfm.app.authority.label_match import are_right

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def arguments(parser: Parser) -> None:
     parser.add_argument("--deep", action="store_true", help="read every object and compare it with its digest")
     parser.add_argument("--i-accept", action="store_true", help="weak storage is no failure, as if accepted in kfm.yml")
-    parser.set_defaults(handler=doctor)
+    parser.set_defaults(handler=doctor, closes=True)
 
 
 def doctor(options: argparse.Namespace, screen: Screen) -> int:

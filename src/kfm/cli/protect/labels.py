@@ -126,8 +126,12 @@ def change(options: argparse.Namespace, screen: Screen) -> int:
         "expires": options.expires,
     }
     one_line("TARGET", options.target, 1000)
+    options.closes = True  # a change that opens is refused below while kfm.yml has mistakes
     with opened(options, screen, "read") as session:
         made = change(session, options.target, fields, today())
+        if made.looser:
+            for problem in session.resolved.mistakes:
+                raise problem
         listed = in_force(session) is not None
         if not listed and options.key:
             raise BadInput("there is no key list to sign by", hint="leave out --key, or make a list: `kfm keys new`")

@@ -20,7 +20,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only show what would move")
     parser.add_person()
     parser.add_signing()
-    parser.set_defaults(handler=freeze, reports=True)
+    parser.set_defaults(handler=freeze, reports=True, closes=True)
 
 
 def freeze(options: argparse.Namespace, screen: Screen) -> int:

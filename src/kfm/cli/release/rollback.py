@@ -46,6 +46,7 @@ def arguments(parser: Parser) -> None:
 
 def rollback(options: argparse.Namespace, screen: Screen) -> int:
     params = {}
+    options.closes = options.to == "nothing"
     if options.ref is not None:
         params["ref"] = check_ref(options.ref)
     if options.to is not None:

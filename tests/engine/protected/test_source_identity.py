@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kfm.model.source_identity import file_path, source_identity
+from kfm.engine.protected.source_identity import file_path, source_identity
 
 BASE = "/data/kansas"
 FILES = [

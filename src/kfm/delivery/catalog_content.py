@@ -61,7 +61,7 @@ class Cataloguing:
         self._places = places
         self.dataset = dataset
         self.standing = tuple(live_versions(moves, keep))
-        self._published = {move.after: move.ts for move in reversed(moves)}
+        self._first_moves = {move.after: move for move in reversed(moves)}
         self._entries = _Entries(state, dataset)
         self._proofs = proofs or Proofs(state)
         self._count = -1  # items that the collection links to
@@ -94,7 +94,7 @@ class Cataloguing:
         return Catalogued(
             standing=self.standing,
             whole=self._count == current.entries,
-            title=str(current.made.metadata.get("title") or ""),
+            title=str((current.metadata or current.made.metadata).get("title") or ""),
             dcat=dcat.dataset(current, self._places),
             places=where,
             covered=self._proofs.covered,
@@ -197,7 +197,7 @@ class Cataloguing:
                 files.append(dataset_pages.PageFile(entry.key, path, entry.size, entry.digest))
         stood = [(each, self._record(each)) for each in self.standing]
         standing = [
-            dataset_pages.LiveVersion(each, self._published.get(each, ""), record.entries, record.size)
+            dataset_pages.LiveVersion(each, self._published_at(each), record.entries, record.size)
             for each, record in stood
         ]
         body = dataset_pages.dataset_page(current, files, standing, self._places, in_public=in_public)
@@ -318,21 +318,36 @@ class Cataloguing:
         record, at = self._record(version), self.standing.index(version)
         box, interval = around(self._objects, version)
         listing, size = listed(self._objects, version)
+        made = public_run(self._state, self._objects, self._entries.of(record.run_id), parts=False)
         return PublicVersion(
             dataset=self.dataset,
             digest=version,
-            made=public_run(self._state, self._objects, self._entries.of(record.run_id), parts=False),
+            made=made,
             entries=record.entries,
             size=record.size,
-            published_at=self._published.get(version, ""),
+            published_at=self._published_at(version),
             previous=self.standing[at - 1] if at else "",
             next=self.standing[at + 1] if at + 1 < len(self.standing) else "",
             latest=self.standing[-1],
             bbox=box,
             interval=interval,
+            metadata={} if made.metadata else self._published_metadata(version),
             listing=listing,
             listing_size=size,
         )
+
+    def _published_at(self, version: str) -> str:
+        """Return when a version was first published; "" if it never was."""
+        move = self._first_moves.get(version)
+        return move.ts if move is not None else ""
+
+    def _published_metadata(self, version: str) -> dict[str, Any]:
+        """Return what the run that first published a version says about it. The run that made a masked version says
+        nothing: the leak scan reads title, licence and so on only when it is published."""
+        move = self._first_moves.get(version)
+        if move is None or self._state.ledger.receipt(move.run_id) is None:  # a gate looks before it is published
+            return {}
+        return public_run(self._state, self._objects, self._entries.of(move.run_id), parts=False).metadata
 
 
 class _Entries:

@@ -329,7 +329,7 @@ def test_a_declaration_that_is_not_plainly_public_is_refused(kfm: Kfm, old: str,
         assert said.code == 3, said
         first = said.err.partition("\n")[0]
         assert "datasets.wells.promote is auto" in first
-        assert "not public" in first
+        assert "not plainly public" in first
         assert "promote: manual" in first
     assert not Path("public").exists()
 

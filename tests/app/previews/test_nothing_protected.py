@@ -87,3 +87,19 @@ def test_what_a_branch_says_of_a_protected_record_stops_the_whole_report(site: K
     assert not [secret for secret in SECRETS if secret in said.out + said.err]
     told = site("preview", "report", "finer", "--json")
     assert told.code == 4 and not [secret for secret in SECRETS if secret in told.out + told.err]
+
+
+def test_a_mask_without_a_label_is_answered_with_the_label_to_write(site: Kfm) -> None:  # noqa: F811
+    """To build the preview again, which helps against other differences, would not help."""
+    branched(site)
+    Path("kfm.yml").write_text(Path("kfm.yml").read_text().replace("title: sites", "title: Sites of Kansas"))
+    committed("another title")
+    git("switch", "-q", "main")
+    assert site("preview", "build", "finer").code == 0
+    preview = site("preview", "list", "--json").data[0]["preview"]
+    git("merge", "-q", "finer")
+    labels()
+    for words in (("--dry-run",), ()):
+        answer = site("preview", "publish", "finer", "--approved", preview, *words)
+        assert answer.code == 3 and "has a mask and no label" in answer.err and "write into" in answer.err, answer
+        assert "preview again" not in answer.err and answer.out == ""

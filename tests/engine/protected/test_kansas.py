@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import shutil
 from pathlib import Path
 
@@ -71,3 +72,20 @@ def test_its_trinomials_are_known_again_and_the_middles_of_counties_are_not_prot
     assert ran.code == 4 and "gate.id" in ran.err
     Path("copy.csv").write_text("y,x\n" + "".join(f"{row['Lat']},{row['Long']}\n" for row in rows()))
     assert kansas("run", "list").code == 0
+
+
+def test_a_masked_dataset_has_its_title_and_licence_on_its_page_and_in_the_catalog(kansas: Kfm) -> None:
+    installation(dataset("dates", "sites.csv", mask=True, sensitivity="", title="Dates of Kansas"))
+    config = Path("kfm.yml")
+    config.write_text(config.read_text() + "pages: true\npublish: file:public\ncatalog: file:catalog\n")
+    assert kansas("run", "dates").code == 0
+    assert by_order(kansas, SAFE, "promote", "dates").code == 0
+    for page in ("public/datasets/dates/index.html", "catalog/dates/index.html"):
+        text = Path(page).read_text()
+        assert "<h1>Dates of Kansas</h1>" in text and "CC0-1.0" in text
+    for page in ("public/index.html", "catalog/index.html"):
+        assert ">Dates of Kansas</a>" in Path(page).read_text()
+    assert json.loads(Path("catalog/dates/collection.json").read_bytes())["title"] == "Dates of Kansas"
+    linked = json.loads(Path("catalog/catalog.json").read_bytes())["links"]
+    assert "Dates of Kansas" in [link.get("title") for link in linked]
+    assert kansas("reconcile").code == 0

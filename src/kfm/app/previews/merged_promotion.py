@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kfm.app.authority.label_match import check_all
 from kfm.app.authority.run_setup import context_of
 from kfm.app.previews.branch_previews import below, sweep
 from kfm.app.previews.git_branches import Repository
@@ -52,7 +53,7 @@ def differences(
     session: Session, preview: Preview, at: str, approved: str, *, merged: bool | None = None
 ) -> list[Difference]:
     """Return everything that changed since this preview was built and approved. `merged` is what GitHub says, if it was
-    asked."""
+    asked. Raise BadInput if masks and labels do not match: to build the preview again would not help."""
     if not is_digest(approved):
         raise BadInput("what was approved is not a digest", hint="it is in the report: sha256:<64 hex digits>")
     found = []
@@ -78,6 +79,7 @@ def differences(
             )
         )
         return found  # further differences would only follow from this one
+    check_all(session)
     for each in preview.datasets:
         found += _of(session, each)
     return found

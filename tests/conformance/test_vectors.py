@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from kfm import config
-from kfm.engine.manifest_tree import Tally, write
+from kfm.engine.manifest.manifest_tree import Tally, write
 from kfm.engine.plan import make
 from kfm.errors import BadInput
 from kfm.model.canonical import canonical

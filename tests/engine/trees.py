@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any, BinaryIO
 
-from kfm.engine.manifest_tree import Line, Root, Tally, write
+from kfm.engine.manifest.manifest_tree import Line, Root, Tally, write
 from kfm.model import manifests
 
 

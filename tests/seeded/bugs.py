@@ -298,13 +298,13 @@ BUGS: dict[str, Bug] = {
         "tests/damage/test_read_back.py",
     ),
     "a part of a manifest is cut by its values": Bug(
-        "kfm.engine.manifest_tree:Cutter.add",
+        "kfm.engine.manifest.manifest_tree:Cutter.add",
         "closes(line[0], self.level)",
         "closes((line[1],), self.level)",
         "tests/engine/test_manifests.py",
     ),
     "a recut ends before the cuts meet again": Bug(
-        "kfm.engine.manifest_tree:_recut",
+        "kfm.engine.manifest.manifest_tree:_recut",
         "        elif cutter.held or sealed:\n",
         "        elif sealed:\n",
         "tests/engine/test_manifests.py",

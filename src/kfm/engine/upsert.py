@@ -9,8 +9,8 @@ from itertools import count
 import msgspec
 
 from kfm.engine.author_overrides import further, upserted
-from kfm.engine.manifest_builder import write_manifest
-from kfm.engine.manifest_tree import Tally
+from kfm.engine.manifest.manifest_builder import write_manifest
+from kfm.engine.manifest.manifest_tree import Tally
 from kfm.engine.partition_base import marks
 from kfm.engine.receipt_stage import input_items, outcome_of, quarantine_moves, zones_in, zones_out
 from kfm.engine.run_context import RunContext

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import pytest
 
 from kfm.crypto.encrypted_scratch import PIECE, encrypted_file
-from kfm.engine import manifest_builder
+from kfm.engine.manifest import manifest_builder
 from tests.cli.conftest import Kfm
 from tests.engine.protected.conftest import IDS, UPDATERS, dataset, hits, installation, label, labels
 

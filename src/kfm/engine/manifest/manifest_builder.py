@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from kfm.engine.manifest_tree import Line, Root, Tally, goes, write
+from kfm.engine.manifest.manifest_tree import Line, Root, Tally, goes, write
 from kfm.engine.run_context import RunContext
 from kfm.engine.stage_results import Planned, Rows
 from kfm.engine.step_results import Results

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from kfm import Output, Plan, SourceRef, Step, Updater, config
 from kfm.app.metadata.catalogs import build, items
-from kfm.app.metadata.ledger_sinks import tell_sinks
+from kfm.app.metadata.ledger_sinks import report_to_sinks
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
@@ -143,7 +143,7 @@ def main() -> None:
         some = min(count, 5000)
         peer = timed(f"pystac, {some} items", some, by_pystac(some, folder / "pystac"))
         with opened(folder, "catalog: file:catalog") as session:
-            tell_sinks(session)
+            report_to_sinks(session)
             publish(session, folder, "two")
             written: list[int] = []
             real = CatalogFolder.send
@@ -155,7 +155,7 @@ def main() -> None:
 
             CatalogFolder.send = send  # type: ignore[method-assign]
             begun = time.perf_counter()
-            tell_sinks(session)
+            report_to_sinks(session)
             took = time.perf_counter() - begun
             print(f"after one changed key of {count}: {sum(written)} files written in {took:.2f} s")
         print(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kfm.app.data.row_diff import compared
+from kfm.app.data.row_diff import compare_rows
 from kfm.app.data.row_reader import Row
 
 from .conftest import Answer, Kfm
@@ -233,9 +233,9 @@ def test_a_table_larger_than_what_is_remembered_is_told_alike(count: Any) -> Non
         after = [row for row in after if chance.random() > 0.1] + [{"id": 99 + n, "v": 0} for n in range(3)]
         chance.shuffle(after)
         for key in (("id",), ()):
-            told = compared(rows_of(before), rows_of(after), key, 5, most=7)
+            told = compare_rows(rows_of(before), rows_of(after), key, 5, most=7)
             assert (told.added, told.changed, told.removed) == by_definition(before, after, key)
-            assert compared(rows_of(before), rows_of(after), key, 0) == compared(
+            assert compare_rows(rows_of(before), rows_of(after), key, 0) == compare_rows(
                 rows_of(before), rows_of(after), key, 0, most=7
             )
             assert len(told.shown) <= 5

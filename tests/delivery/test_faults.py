@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kfm.app.maintenance.reconcile import drifts
-from kfm.app.metadata.ledger_sinks import how_far, tell_sinks
+from kfm.app.metadata.ledger_sinks import report_to_sinks, sink_progress
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
@@ -105,7 +105,7 @@ def told_under(site: Site, points: Points) -> Ended:
     def work(_voice: Voice) -> Any:
         with site.open() as session:
             install(points)
-            problems = tell_sinks(session)
+            problems = report_to_sinks(session)
             return points.labels, points.acted, [problem.code for problem in problems]
 
     return in_child(work)
@@ -114,8 +114,8 @@ def told_under(site: Site, points: Points) -> Ended:
 def whole(site: Site) -> None:
     """After one more turn, nothing is due, nothing differs, and nothing lies about."""
     with site.open() as session:
-        assert tell_sinks(session, again=True) == []
-        (how,) = how_far(session)
+        assert report_to_sinks(session, again=True) == []
+        (how,) = sink_progress(session)
         assert (how.lag, how.dead, how.stopped) == (0, [], None)
         assert drifts(session) == ([], [])
     site.sound()
@@ -125,7 +125,7 @@ def whole(site: Site) -> None:
 def test_what_is_told_without_a_fault_is_whole(prepared: Site) -> None:
     site = again(prepared)
     with site.open() as session:
-        assert how_far(session)[0].lag, "there is something to tell"
+        assert sink_progress(session)[0].lag, "there is something to tell"
     ended = told_under(site, Points())
     assert ended.code == 0, ended.failure
     whole(site)
@@ -169,7 +169,7 @@ def told_on(site: Site, monkeypatch: pytest.MonkeyPatch, disk: SaysNo) -> list[s
     with monkeypatch.context() as patched:
         patched.setattr(CatalogFolder.__init__, "__defaults__", (disk,))
         with site.open() as session:
-            return [problem.code for problem in tell_sinks(session)]
+            return [problem.code for problem in report_to_sinks(session)]
 
 
 @pytest.mark.parametrize("part", sampled(range(7)))
@@ -184,7 +184,7 @@ def test_a_disk_that_says_no_is_told_of_and_made_good_later(
         assert told_on(site, monkeypatch, disk) == ["storage.failed"], clean.calls[at - 1]
         with site.open() as session:
             stopped = session.state.outbox.stopped("catalog")
-            assert stopped is not None and stopped.tries == 1 and how_far(session)[0].lag
+            assert stopped is not None and stopped.tries == 1 and sink_progress(session)[0].lag
         whole(site)
 
 
@@ -204,7 +204,7 @@ def test_several_at_once_tell_it_as_one_would(prepared: Site) -> None:
 
     def work() -> int:
         with site.open() as session:
-            return len(tell_sinks(session))
+            return len(report_to_sinks(session))
 
     assert set(together([work] * 4)) == {0}
     whole(site)

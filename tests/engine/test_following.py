@@ -280,7 +280,7 @@ def test_two_at_once_tell_all_of_it_in_turns(site: Installation) -> None:
 def test_nothing_is_opened_where_no_sink_is_configured(site: Installation) -> None:
     with site.open() as session:
         some_runs(site, session, 1)
-        assert ledger_sinks.how_far(session) == [] and session.untold == []
+        assert ledger_sinks.sink_progress(session) == [] and session.untold == []
         assert not list(session.tables.scan("outbox", "sink/"))
         with pytest.raises(BadInput):
             ledger_sinks.retry(session, "graph")

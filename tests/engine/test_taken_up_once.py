@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kfm.app.runs import execution
-from kfm.app.runs.execution import resuming
+from kfm.app.runs.execution import resume_request
 from kfm.app.runs.run_control import resume_runs, run_operation, run_trigger
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.datasets import dataset_updater
@@ -405,4 +405,4 @@ def test_one_kept_trigger_that_cannot_be_taken_up_strands_no_other(place: Path) 
 def test_a_run_that_ended_before_its_turn_is_a_conflict_and_no_accident(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "resume_runs", lambda _session, _run_id: iter(()))
     with pytest.raises(Conflict, match="another worker has ended run x"):
-        list(resuming("x").do(None, lambda _about, _problem: None))  # type: ignore[arg-type]
+        list(resume_request("x").do(None, lambda _about, _problem: None))  # type: ignore[arg-type]

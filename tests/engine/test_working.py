@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kfm.app.runs import execution
-from kfm.app.runs.execution import Request, Tell, Undelivered, moving, resuming, running, work
+from kfm.app.runs.execution import Request, Tell, Undelivered, operation_request, resume_request, run_request, work
 from kfm.app.session.session import Session
 from kfm.errors import Corrupt, KfmError, Refused
 from kfm.model.records import Receipt
@@ -40,7 +40,7 @@ class Heard:
 def test_the_failure_of_one_request_keeps_no_other_from_running(tmp_path: Path) -> None:
     heard = Heard()
     with Installation(tmp_path, "sqlite", ("a", "b")).open() as session:
-        outcome = work(session, [running("a"), running("none"), running("b"), running("b")], heard)
+        outcome = work(session, [run_request("a"), run_request("none"), run_request("b"), run_request("b")], heard)
     assert [(receipt.dataset, receipt.outcome) for receipt in outcome.receipts] == [
         ("a", "done"),
         ("b", "done"),
@@ -60,7 +60,7 @@ def test_if_the_ground_gives_way_nothing_more_is_begun(tmp_path: Path) -> None:
 
     heard = Heard()
     with Installation(tmp_path, "sqlite", ("a",)).open() as session, pytest.raises(Corrupt):
-        work(session, [Request("ground", broken), running("a")], heard)
+        work(session, [Request("ground", broken), run_request("a")], heard)
     assert heard.said == ["begins ground"]
 
 
@@ -72,25 +72,25 @@ def test_what_another_command_left_undelivered_is_told_and_is_not_ours(
         raise session.undelivered[0][1]
 
     with Installation(tmp_path, "sqlite", ("a", "b")).open() as session:
-        work(session, [running("a")], Heard())
+        work(session, [run_request("a")], Heard())
         monkeypatch.setattr(execution, "settle_session", told_of_none)
         heard = Heard()
-        outcome = work(session, [running("b")], heard)
+        outcome = work(session, [run_request("b")], heard)
         assert [(each.dataset, each.ours) for each in outcome.undelivered] == [("a", False), ("b", True)]
         assert [receipt.outcome for receipt in outcome.receipts] == ["done"] and not outcome.effects
         assert heard.said[-3:] == ["settles", "undelivered a theirs", "undelivered b ours"]
-        outcome = work(session, [resuming()], Heard(), all_are_ours=True)
+        outcome = work(session, [resume_request()], Heard(), all_are_ours=True)
         assert [each.ours for each in outcome.undelivered] == [True, True]
 
 
 def test_if_the_place_itself_fails_it_is_ours_and_the_next_one_delivers(tmp_path: Path) -> None:
     with Installation(tmp_path, "sqlite", ("a",)).open() as session:
-        work(session, [running("a")], Heard())
+        work(session, [run_request("a")], Heard())
         (tmp_path / "public").write_text("in the way")
-        outcome = work(session, [moving("promote", "a", {})], Heard())
+        outcome = work(session, [operation_request("promote", "a", {})], Heard())
         assert [(each.dataset, each.ours) for each in outcome.undelivered] == [("", True)]
         (tmp_path / "public").unlink()
-        outcome = work(session, [resuming()], Heard(), all_are_ours=True)
+        outcome = work(session, [resume_request()], Heard(), all_are_ours=True)
         assert outcome.effects and not (outcome.receipts or outcome.problems or outcome.undelivered)
 
 
@@ -100,4 +100,4 @@ def test_what_fails_before_anything_is_durable_is_raised(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(execution, "settle_session", fails)
     with Installation(tmp_path, "sqlite", ("a",)).open() as session, pytest.raises(Refused, match="no room"):
-        work(session, [running("a")], Heard())
+        work(session, [run_request("a")], Heard())

@@ -12,7 +12,7 @@ import sys
 import time
 
 from kfm import config
-from kfm.app.daemon.daemon_loop import Upkeep
+from kfm.app.daemon.daemon_loop import Daemon
 from kfm.app.session.session import open_session
 from kfm.clock import Clock
 from kfm.errors import Conflict, KfmError
@@ -41,7 +41,7 @@ def main() -> None:
     path, now, seed = sys.argv[1:]
     clock: Clock = FileClock(now, random.Random(int(seed)))
     with open_session(config.load(path, {"KFM_ACCEPT_WEAK_STORAGE": "true"}), clock=clock) as session:
-        upkeep = Upkeep(session, sorted(session.config.datasets), lambda _name, _problem: None)
+        upkeep = Daemon(session, sorted(session.config.datasets), lambda _name, _problem: None)
         list(_tried(upkeep.begin))
         sys.stdout.write("up\n")
         sys.stdout.flush()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kfm import config
-from kfm.app.daemon.daemon_loop import Upkeep
+from kfm.app.daemon.daemon_loop import Daemon
 from kfm.app.runs.due_schedules import schedules_of
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.trigger_request import new_trigger
@@ -65,7 +65,7 @@ class Site:
         self.folder = path.parent
         self.session = session
         self.problems: list[str] = []
-        self.upkeep = Upkeep(
+        self.upkeep = Daemon(
             session, sorted(session.config.datasets), lambda name, problem: self.problems.append(str(problem))
         )
 

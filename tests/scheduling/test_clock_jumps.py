@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kfm import config
-from kfm.app.daemon.daemon_loop import Upkeep
+from kfm.app.daemon.daemon_loop import Daemon
 from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock, rfc3339
 
@@ -31,14 +31,14 @@ datasets:
 
 
 @contextmanager
-def opened(folder: Path, catch_up: str) -> Iterator[tuple[Session, FixedClock, Upkeep]]:
+def opened(folder: Path, catch_up: str) -> Iterator[tuple[Session, FixedClock, Daemon]]:
     (folder / "kfm.yml").write_text(SAID.replace("CATCH_UP", catch_up))
     (folder / "rain.csv").write_text("n\n1\n")
     clock = FixedClock(BEGIN)
     with open_session(
         config.load(str(folder / "kfm.yml"), {"KFM_ACCEPT_WEAK_STORAGE": "true"}), clock=clock
     ) as session:
-        upkeep = Upkeep(session, ["rain"], failed)
+        upkeep = Daemon(session, ["rain"], failed)
         list(upkeep.turn(patient=False))
         yield session, clock, upkeep
 
@@ -74,7 +74,7 @@ def test_a_clock_that_jumps_either_way_runs_nothing_twice_and_passes_nothing_sil
             clock.advance(by * MINUTE + pick.randrange(MINUTE))
             latest = max(latest, clock.now_ms())
             if pick.random() < 0.2:  # another process, which has seen nothing
-                upkeep = Upkeep(session, ["rain"], failed)
+                upkeep = Daemon(session, ["rain"], failed)
             list(upkeep.turn(patient=False))
         assert min(jumps.values()) > 5
         count = latest // (5 * MINUTE) - BEGIN // (5 * MINUTE)
@@ -87,7 +87,7 @@ def test_a_clock_that_jumps_either_way_runs_nothing_twice_and_passes_nothing_sil
 
 
 def test_what_was_run_ahead_of_a_clock_that_was_wrong_is_said(tmp_path: Path) -> None:
-    from kfm.app.runs.due_schedules import shown
+    from kfm.app.runs.due_schedules import schedule_statuses
 
     with opened(tmp_path, "last") as (session, clock, upkeep):
         clock.advance(24 * 60 * MINUTE)  # somebody set it a day ahead
@@ -96,5 +96,5 @@ def test_what_was_run_ahead_of_a_clock_that_was_wrong_is_said(tmp_path: Path) ->
         for _ in range(12):
             clock.advance(5 * MINUTE)
             assert list(upkeep.turn(patient=False)) == []
-        (now,) = shown(session)
+        (now,) = schedule_statuses(session)
         assert now.ahead and now.next_ms is not None and now.next_ms > clock.now_ms() + 22 * 3_600_000

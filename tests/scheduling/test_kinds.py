@@ -13,7 +13,7 @@ import pytest
 
 import kfm
 from kfm import config
-from kfm.app.daemon.daemon_loop import Beside, Upkeep
+from kfm.app.daemon.daemon_loop import Daemon, TickThread
 from kfm.app.runs.due_schedules import schedules_of
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.trigger_inbox import reception_of, take
@@ -56,7 +56,7 @@ webhooks:
 class Site:
     def __init__(self, folder: Path, session: Session, clock: FixedClock) -> None:
         self.folder, self.session, self.clock = folder, session, clock
-        self.upkeep = Upkeep(session, sorted(session.config.datasets), self.failed)
+        self.upkeep = Daemon(session, sorted(session.config.datasets), self.failed)
 
     def failed(self, _name: str, problem: Exception) -> None:
         raise problem
@@ -168,7 +168,7 @@ def test_its_sources_are_watched_in_case_no_event_comes(tmp_path: Path) -> None:
     with open_session(
         config.load(str(tmp_path / "kfm.yml"), {"KFM_ACCEPT_WEAK_STORAGE": "true"}), clock=site.clock
     ) as session:
-        upkeep = Upkeep(session, ["rain"], site.failed)
+        upkeep = Daemon(session, ["rain"], site.failed)
         (run,) = upkeep.turn(patient=False)
         assert (run.trigger, run.reason) == ("event", "schedule rain, event: its source changed")
 
@@ -265,10 +265,10 @@ def test_what_comes_due_while_a_run_is_at_work(
     import time
 
     with slow(tmp_path, overlap) as (session, clock, again):
-        upkeep = Upkeep(session, ["slow"], failed)
+        upkeep = Daemon(session, ["slow"], failed)
         assert list(upkeep.turn(patient=False)) == []
         clock.advance(MINUTE)
-        beside = Beside(again, upkeep, ["slow"], pause_s=0.02)
+        beside = TickThread(again, upkeep, ["slow"], pause_s=0.02)
         seen: list[str] = []
 
         def step(name: str) -> None:
@@ -305,13 +305,13 @@ def test_who_claims_the_newer_and_dies_leaves_it_to_the_next_to_cancel(
     monkeypatch.setattr("tests.scheduling.test_kinds.stepped", lambda _name: begun.set() or gate.wait(60))
     begun, gate = threading.Event(), threading.Event()
     with slow(tmp_path, "cancel-older") as (session, clock, again):
-        list(Upkeep(session, ["slow"], failed).turn(patient=False))
+        list(Daemon(session, ["slow"], failed).turn(patient=False))
         clock.advance(MINUTE)
         found: list[Receipt] = []
 
         def work() -> None:
             with again() as other:
-                found.extend(Upkeep(other, ["slow"], failed).turn(patient=False))
+                found.extend(Daemon(other, ["slow"], failed).turn(patient=False))
 
         worker = threading.Thread(target=work)
         worker.start()
@@ -319,8 +319,8 @@ def test_who_claims_the_newer_and_dies_leaves_it_to_the_next_to_cancel(
         clock.advance(MINUTE)
         with monkeypatch.context() as patch:
             patch.setattr("kfm.app.runs.due_schedules.Ticker._cancel_older", lambda *_: None)  # killed here
-            Upkeep(session, ["slow"], failed)._ticker.claim()
-        Upkeep(session, ["slow"], failed)._ticker.claim()
+            Daemon(session, ["slow"], failed)._ticker.claim()
+        Daemon(session, ["slow"], failed)._ticker.claim()
         gate.set()
         worker.join()
         assert [each.outcome for each in found] == ["cancelled"]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kfm import config
-from kfm.app.daemon.daemon_loop import Upkeep
+from kfm.app.daemon.daemon_loop import Daemon
 from kfm.app.session.session import open_session
 from kfm.clock import rfc3339
 from tests.scheduling.clockwork import FileClock
@@ -53,7 +53,7 @@ def answered(path: Path) -> Counter[str]:
     clock.now_ms = lambda: int((path.parent / "now").read_text())  # type: ignore[method-assign]
     resolved = config.load(str(path), {"KFM_ACCEPT_WEAK_STORAGE": "true"})
     with open_session(resolved, clock=clock) as session:
-        upkeep = Upkeep(session, ["plain"], lambda _name, _problem: None)
+        upkeep = Daemon(session, ["plain"], lambda _name, _problem: None)
         for _ in range(50):  # what a dead one held is free when its lease is over
             list(upkeep.begin())
             list(upkeep.turn(patient=False))

@@ -104,7 +104,7 @@ def after(folder: Path, now_ms: int) -> Any:
 
     def child(_voice: Voice) -> Any:
         with opened(folder, now_ms) as session:
-            (gpu,) = kfm.app.session.pools.shown(session, ["gpu"])
+            (gpu,) = kfm.app.session.pools.pool_statuses(session, ["gpu"])
             try:
                 with kfm.app.session.pools.slot(
                     session,
@@ -118,7 +118,7 @@ def after(folder: Path, now_ms: int) -> Any:
             if not session.state.refs.at("processed/one"):  # it died before it had asked
                 run_trigger(session, new_trigger(session, "one", actor="tester"))
             settle_session(session)
-            (gpu,) = kfm.app.session.pools.shown(session, ["gpu"])
+            (gpu,) = kfm.app.session.pools.pool_statuses(session, ["gpu"])
             assert (gpu.free, gpu.waiting) == (1, [])
             assert not any(session.state.runs.unfinished()) and not any(session.state.inbox.waiting())
             return [gpu.free, got, session.state.refs.at("processed/one")]

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kfm import config
 from kfm.app.authority.run_setup import context_of
-from kfm.app.daemon.daemon_loop import Upkeep
+from kfm.app.daemon.daemon_loop import Daemon
 from kfm.app.runs.freshness import freshness
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.trigger_request import new_trigger
@@ -80,7 +80,7 @@ def test_a_backfill_lets_everybody_else_go_first(tmp_path: Path) -> None:
         later = keep(session.state, new_trigger(session, "one", actor="tester"))
         with taken(session, "one"):
             assert not asks(session, backfill) and not asks(session, nightly)
-        (gpu,) = pools.shown(session, ["gpu"])
+        (gpu,) = pools.pool_statuses(session, ["gpu"])
         assert [(each.dataset, each.priority) for each in gpu.waiting] == [("three", "normal"), ("two", "low")]
         assert gpu.free == 1
         assert not asks(session, backfill)  # it came first, and is last
@@ -110,7 +110,7 @@ def test_who_asks_again_waits_once(tmp_path: Path) -> None:
             for _ in range(3):
                 assert not asks(session, trigger)
                 clock.advance(1000)
-            (gpu,) = pools.shown(session, ["gpu"])
+            (gpu,) = pools.pool_statuses(session, ["gpu"])
             assert [(each.dataset, each.waited_ms) for each in gpu.waiting] == [("two", 3000)]
         assert asks(session, trigger)
 
@@ -120,7 +120,7 @@ def test_up_runs_what_needs_no_slot_and_then_what_waits(tmp_path: Path) -> None:
     path = lay_out(tmp_path)
     problems: list[object] = []
     with opened(path, clock) as elsewhere, opened(path, clock) as session:
-        upkeep = Upkeep(session, ["one", "two", "free"], lambda *told: problems.append(told))
+        upkeep = Daemon(session, ["one", "two", "free"], lambda *told: problems.append(told))
         for name in ("two", "free"):
             keep(session.state, new_trigger(session, name, actor="tester"))
         with taken(elsewhere, "one"):
@@ -142,7 +142,7 @@ def test_up_takes_up_what_was_left_when_there_is_a_slot_for_it(tmp_path: Path, m
             run_trigger(session, new_trigger(session, "two", actor="tester"))
         assert [run.dataset for run in session.state.runs.unfinished()] == ["two"]
         with opened(path, clock) as elsewhere:
-            upkeep = Upkeep(session, ["two"], lambda *_told: pytest.fail("there is nothing to tell"))
+            upkeep = Daemon(session, ["two"], lambda *_told: pytest.fail("there is nothing to tell"))
             with taken(elsewhere, "one"):
                 assert list(upkeep.begin()) == [] and list(upkeep.turn(patient=False)) == []
                 assert upkeep.waits()
@@ -155,7 +155,7 @@ def _breaks(*_: object) -> None:
 
 
 def free(session: Session, pool: str = "gpu") -> int:
-    (found,) = pools.shown(session, [pool])
+    (found,) = pools.pool_statuses(session, [pool])
     return found.free
 
 
@@ -177,7 +177,7 @@ def test_a_smaller_pool_fences_off_who_lost_a_slot_that_is_gone(tmp_path: Path) 
     clock = FixedClock(BEGIN_MS)
     path = lay_out(tmp_path, slots=2)
     with opened(path, clock) as session, taken(session, "one"), taken(session, "two"):
-        (gpu,) = pools.shown(session, ["gpu"])
+        (gpu,) = pools.pool_statuses(session, ["gpu"])
         last = session.state.leases.of(f"pool/gpu/{gpu.held[1].slot}")
         assert last is not None and last.scope == "pool/gpu/1"
         heartbeat._kept.clear()  # both are stopped
@@ -197,7 +197,7 @@ def test_a_schedule_may_have_a_pool_of_its_own(tmp_path: Path) -> None:
     )
     clock = FixedClock(BEGIN_MS)
     with opened(path, clock) as elsewhere, opened(path, clock) as session:
-        upkeep = Upkeep(session, ["free"], lambda *_told: pytest.fail("there is nothing to tell"))
+        upkeep = Daemon(session, ["free"], lambda *_told: pytest.fail("there is nothing to tell"))
         list(upkeep.turn(patient=False))
         clock.advance(24 * 60 * MINUTE)
         with taken(elsewhere, "one", pool="api"):

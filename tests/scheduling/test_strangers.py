@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from kfm import config
-from kfm.app.daemon.daemon_loop import Upkeep
+from kfm.app.daemon.daemon_loop import Daemon
 from kfm.app.previews.branch_previews import sweep
 from kfm.app.runs.freshness import freshness
 from kfm.app.runs.run_control import run_trigger
@@ -61,7 +61,7 @@ class Site:
     def __init__(self, folder: Path, session: Session, clock: FixedClock) -> None:
         self.folder, self.session, self.clock = folder, session, clock
         self.told: list[tuple[str, KfmError]] = []
-        self.upkeep = Upkeep(session, sorted(session.config.datasets), lambda *said: self.told.append(said))
+        self.upkeep = Daemon(session, sorted(session.config.datasets), lambda *said: self.told.append(said))
 
     def round(self, ms: int = 0) -> list[Receipt]:
         self.clock.advance(ms)

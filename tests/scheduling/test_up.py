@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from kfm import config
-from kfm.app.daemon.leader_election import Turn
+from kfm.app.daemon.leader_election import LeaderLease
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.session import Session, open_session
@@ -207,7 +207,7 @@ def test_a_turn_that_nobody_renews_is_had_after_its_time(site: Path) -> None:
     clock = FixedClock()
     resolved = config.load(str(site / "kfm.yml"), {"KFM_ACCEPT_WEAK_STORAGE": "true"})
     with open_session(resolved, clock=clock) as one, open_session(resolved, clock=clock) as other:
-        mine, theirs = Turn(one, ["slow"]), Turn(other, ["slow"])
+        mine, theirs = LeaderLease(one, ["slow"]), LeaderLease(other, ["slow"])
         assert mine.take() and mine.take() and not theirs.take()
         clock.advance(1_000)
         assert mine.take()  # renewed

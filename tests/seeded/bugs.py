@@ -65,7 +65,7 @@ BUGS: dict[str, Bug] = {
         "tests/delivery/test_public_pages.py::test_a_page_goes_back_with_its_version_and_goes_with_the_last",
     ),
     "what a person took back is published by itself": Bug(
-        "kfm.app.runs.auto_promotion:promoted",
+        "kfm.app.runs.auto_promotion:promote",
         "        if who is not None:\n",
         "        if False:\n",
         "tests/app/previews/test_automatic.py::test_what_a_person_took_back_stays_back_until_there_is_something_new",

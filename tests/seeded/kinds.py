@@ -14,8 +14,8 @@ KINDS: dict[str, Bug] = {
     ),
     "U17 STAC polling": Bug(
         "kfm.app.daemon.source_watch:Watch._asking",
-        'return asked_by(self._session, dataset, "poll"',
-        'return None and asked_by(self._session, dataset, "poll"',
+        'return event_trigger(self._session, dataset, "poll"',
+        'return None and event_trigger(self._session, dataset, "poll"',
         f"{HERE}::test_a_new_scene_is_seen_by_looking_at_the_catalog",
     ),
     "U17 ETL sync": Bug(

@@ -24,7 +24,7 @@ PROMOTION: dict[str, Bug] = {
         "tests/app/previews/test_refused_by_digest.py::test_a_source_that_changed_after_the_approval_is_refused",
     ),
     "O8 nothing protected is shown": Bug(
-        "kfm.app.previews.preview_report:held_against",
+        "kfm.app.previews.preview_report:check_leaks",
         'if report.verdict != "clean":',
         "if not report.verdict:",
         "tests/app/previews/test_nothing_protected.py"

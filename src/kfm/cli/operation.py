@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kfm.app.authority.keyring import in_force, signer_at
-from kfm.app.runs.execution import moving, work
+from kfm.app.runs.execution import operation_request, work
 from kfm.cli.render import Screen
 from kfm.cli.run_report import show_runs, tell_moves
 from kfm.cli.session import Tally, known_dataset, opened, person, settings
@@ -46,7 +46,9 @@ def operate(
     dry = getattr(options, "dry_run", False)
     with opened(options, screen, "dry" if dry else "write", settings(options)) as session:
         tally = Tally(screen)
-        outcome = work(session, [moving(operation, dataset, params, signer=signer, days=options.days, **who)], tally)
+        outcome = work(
+            session, [operation_request(operation, dataset, params, signer=signer, days=options.days, **who)], tally
+        )
         if not quiet:
             show_runs(session, screen, tally, outcome)
         if not screen.json and not dry and not quiet:
@@ -79,7 +81,9 @@ def deploy(
             raise BadInput("there is no key list to sign by", hint="what the files say holds; or `kfm keys new`")
         tally = Tally(screen)
         params = {"ref": ref, "to": session.objects.put(current(session, ref))}
-        outcome = work(session, [moving(operation, dataset, params, signer=signer, days=options.days, **who)], tally)
+        outcome = work(
+            session, [operation_request(operation, dataset, params, signer=signer, days=options.days, **who)], tally
+        )
         show_runs(session, screen, tally, outcome)
         if not screen.json:
             for receipt in outcome.receipts:

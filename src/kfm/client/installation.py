@@ -161,14 +161,16 @@ class Installation(Displayable):
             "window": input_checks.one_line("window", window),
             "partition": input_checks.one_line("partition", partition),
         }
-        overrides = input_checks.set_aside(
+        overrides = input_checks.checked_overrides(
             force=force, abandon=abandon, allow_deletions=allow_deletions, reason=reason, spelled=str
         )
         resolved = self._settings()
         said = tuple(input_checks.one_line("dataset", name) for name in datasets)
-        names = input_checks.several(resolved, said, partition, str)
+        names = input_checks.requested_datasets(resolved, said, partition, str)
         with self._opened("dry" if dry_run else "write", resolved) as session:
-            return _work(session, [execution.running(name, **meant, **overrides, **who) for name in names], check=check)
+            return _work(
+                session, [execution.run_request(name, **meant, **overrides, **who) for name in names], check=check
+            )
 
     def resume(self, run: str = "", *, check: bool = True) -> Ran:
         """Resume unfinished runs and deliver pending messages; with the id of a run, resume that one."""
@@ -177,7 +179,7 @@ class Installation(Displayable):
             with self._opened("read", resolved) as session:
                 run_id = queries.find_run(session, run)
         with self._opened("write", resolved) as session:
-            return _work(session, [execution.resuming(run_id)], check=check, all_are_ours=True)
+            return _work(session, [execution.resume_request(run_id)], check=check, all_are_ours=True)
 
     def _title(self) -> str:
         return f"installation {self.path}" + (", closed" if self._closed else "")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import polars
     import xarray
 
-    from kfm.app.data.version_reader import Found
+    from kfm.app.data.version_reader import Selection
     from kfm.app.session.session import Session
 
 Opened = Callable[[], AbstractContextManager["Session"]]
@@ -28,7 +28,7 @@ class Reading(Displayable):
 
     __slots__ = ("_found", "_opened", "_public")
 
-    def __init__(self, found: Found, opened: Opened, *, public: bool) -> None:
+    def __init__(self, found: Selection, opened: Opened, *, public: bool) -> None:
         """`public`: its size may be displayed."""
         self._found = found
         self._opened = opened

@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 from kfm import config
-from kfm.app.daemon.daemon_loop import Upkeep
+from kfm.app.daemon.daemon_loop import Daemon
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.session import Session, open_session
@@ -73,7 +73,7 @@ class Site:
         self.folder = path.parent
         self.session = session
         self.problems: list[str] = []
-        self.upkeep = Upkeep(
+        self.upkeep = Daemon(
             session, sorted(session.config.datasets), lambda name, problem: self.problems.append(f"{name}: {problem}")
         )
 
@@ -124,7 +124,7 @@ def opened(path: Path) -> Site:
 
 def main() -> None:
     with open_session(config.load(sys.argv[1], ENV)) as session:
-        upkeep = Upkeep(session, sorted(session.config.datasets), lambda _name, _problem: None)
+        upkeep = Daemon(session, sorted(session.config.datasets), lambda _name, _problem: None)
         list(_tried(upkeep.begin))
         sys.stdout.write("up\n")
         sys.stdout.flush()

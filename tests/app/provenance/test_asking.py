@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kfm import config
-from kfm.app.metadata.catalog_gate import held_against
+from kfm.app.metadata.catalog_gate import checked_decision
 from kfm.app.session.session import open_session
 from kfm.model.records import Decision, RefMove
 from tests.app.provenance.looking import last, told
@@ -151,4 +151,4 @@ def judged(dataset: str) -> Decision:
     with open_session(config.load("", os.environ), mode="read") as session:
         move = RefMove(ref=f"published/{dataset}", before="", after=session.state.refs.at(f"processed/{dataset}"))
         yes = Decision(gate="promotion.checklist", allow=True, subject=move.after, policy_digest="")
-        return held_against(session, yes, move, session.clock.now_ms())
+        return checked_decision(session, yes, move, session.clock.now_ms())

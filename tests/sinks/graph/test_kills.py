@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kfm.app.metadata.ledger_sinks import how_far, tell_sinks
+from kfm.app.metadata.ledger_sinks import report_to_sinks, sink_progress
 from kfm.delivery import followers
 from kfm.delivery.public_runs import public_runs
 from tests.crash.harness import Ended, Voice, in_child
@@ -63,7 +63,7 @@ def told_under(site: Site, points: Points) -> Ended:
         with site.open() as session:
             install(points)
             _outside(points)
-            problems = tell_sinks(session)
+            problems = report_to_sinks(session)
             return points.labels, [problem.code for problem in problems]
 
     return in_child(work)
@@ -109,8 +109,8 @@ def places(ended: Ended) -> list[int]:
 def told_whole(site: Site) -> None:
     """After one more turn nothing is due."""
     with site.open() as session:
-        assert tell_sinks(session, again=True) == []
-        (how,) = how_far(session)
+        assert report_to_sinks(session, again=True) == []
+        (how,) = sink_progress(session)
         assert (how.lag, how.dead, how.stopped) == (0, [], None)
 
 

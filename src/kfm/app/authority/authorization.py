@@ -50,7 +50,7 @@ def warrant(session: Session, updater: Updater, trigger: Trigger, moves: list[Re
     wanted = matter(session, updater, trigger, moves[0])
     at = now(session)
     refused: list[str] = []
-    for order in _orders_for(session, wanted):
+    for order in _requests_about(session, wanted):
         verdict = decide(order.request, order.acts, keys, now=at, used=())
         if verdict.allow:
             using = _using(session, order, keys)
@@ -67,7 +67,7 @@ def warrant(session: Session, updater: Updater, trigger: Trigger, moves: list[Re
 def matter(session: Session, updater: MoveUpdater, trigger: Trigger, move: RefMove) -> ApprovalRequest:
     """Return the approval request that would describe this operation, without requester and dates."""
     if updater.approval == "rules":
-        return _ruled(session, trigger, move)
+        return _rule_request(session, trigger, move)
     return ApprovalRequest(
         id="",
         action=updater.action(move),
@@ -84,7 +84,7 @@ def matter(session: Session, updater: MoveUpdater, trigger: Trigger, move: RefMo
     )
 
 
-def _ruled(session: Session, trigger: Trigger, move: RefMove) -> ApprovalRequest:
+def _rule_request(session: Session, trigger: Trigger, move: RefMove) -> ApprovalRequest:
     """Return the approval request for a change of rules, classified by the present rules and bound to the file it was
     made from. Denied if that file has changed."""
     params = {"ref": move.ref}
@@ -149,7 +149,7 @@ def is_about(order: Order, wanted: ApprovalRequest) -> bool:
     return all(getattr(order.request, name) == getattr(wanted, name) for name in MATTER)
 
 
-def orders(session: Session) -> Iterator[Order]:
+def change_requests(session: Session) -> Iterator[Order]:
     """Yield all change requests in their present state. Corrupt if one is not what was signed."""
     with session.state.reading():  # one snapshot, because another person may sign meanwhile
         found = [read_order(body) for _, body in session.state.orders.all()]
@@ -168,7 +168,7 @@ def approval(session: Session, dataset: str, subject: str) -> tuple[list[str], i
     if keys is None:
         return None
     at = now(session)
-    every = [*([session.offered] if session.offered is not None else []), *orders(session)]
+    every = [*([session.offered] if session.offered is not None else []), *change_requests(session)]
     for order in every:
         request = order.request
         if (request.action, request.dataset, request.subject) != ("promote", dataset, subject):
@@ -183,7 +183,7 @@ def approval(session: Session, dataset: str, subject: str) -> tuple[list[str], i
 def signed_since(session: Session, dataset: str, subject: str, since: str) -> bool:
     """Return whether everyone who must has signed after this moment that exactly this version is published."""
     keys = in_force(session)
-    every = [*([session.offered] if session.offered is not None else []), *orders(session)]
+    every = [*([session.offered] if session.offered is not None else []), *change_requests(session)]
     for order in every if keys is not None else ():
         request = order.request
         later = [act for act in order.acts if act.signed_at > since]
@@ -193,11 +193,11 @@ def signed_since(session: Session, dataset: str, subject: str, since: str) -> bo
     return False
 
 
-def _orders_for(session: Session, wanted: ApprovalRequest) -> Iterator[Order]:
+def _requests_about(session: Session, wanted: ApprovalRequest) -> Iterator[Order]:
     """Yield the change requests about this matter: first the one that the caller just signed, then open ones."""
     if session.offered is not None and is_about(session.offered, wanted):
         yield session.offered
-    yield from (each for each in orders(session) if each.state == "open" and is_about(each, wanted))
+    yield from (each for each in change_requests(session) if each.state == "open" and is_about(each, wanted))
 
 
 def _lowering(session: Session, using: Warrant, move: RefMove) -> Warrant:
@@ -271,7 +271,7 @@ def may_be_done(order: Order, keys: Keys, at: str) -> bool:
     return order.state == "open" and decide(order.request, order.acts, keys, now=at, used=()).allow
 
 
-def asked_by(wanted: ApprovalRequest, person: str, purpose: str, at: str, until: str) -> ApprovalRequest:
+def complete_request(wanted: ApprovalRequest, person: str, purpose: str, at: str, until: str) -> ApprovalRequest:
     """Return the request with its requester, purpose and dates."""
     return identified(
         msgspec.structs.replace(wanted, requester=person, purpose=purpose, created_at=at, expires_at=until)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kfm.app.session.protection_files import is_needed, protection_of
-from kfm.app.session.source_access import Reach
-from kfm.app.session.source_requests import Declared, declared_of
+from kfm.app.session.source_access import SourceOpener
+from kfm.app.session.source_requests import DatasetSettings, dataset_settings
 from kfm.engine.world import World
 from kfm.errors import BadInput
 from kfm.model import refs
@@ -46,11 +46,11 @@ def readable_protection(session: Session, dataset: str) -> tuple[Protection | No
         return None, problem
 
 
-def declared_settings(session: Session, dataset: str) -> Declared:
+def declared_settings(session: Session, dataset: str) -> DatasetSettings:
     """Return the settings of a dataset as a run needs them. A session reads them once, and again after a fork."""
     known = session.declared.get(dataset)
     if known is None or not known.holds(session.config):
-        known = declared_of(session.resolved, session.config, dataset, dry=session.mode == "dry")
+        known = dataset_settings(session.resolved, session.config, dataset, dry=session.mode == "dry")
         session.declared[dataset] = known
     return known
 
@@ -58,7 +58,7 @@ def declared_settings(session: Session, dataset: str) -> Declared:
 def open_source(session: Session, dataset: str, uri: str) -> Source:
     """Return the reader of this address, with the secrets, retries and decompression that kfm.yml sets for it."""
     protection = partial(protection_for, session)
-    reach = Reach(session.resolved, session.clock, session.log, protection, dry=session.mode == "dry")
+    reach = SourceOpener(session.resolved, session.clock, session.log, protection, dry=session.mode == "dry")
     return reach.open(dataset, session.config.datasets.get(dataset), uri)
 
 
@@ -79,7 +79,7 @@ def world_of(session: Session, dataset: str) -> World:
     )
 
 
-def way_in(session: Session, dataset: str, labels: Labels | None = None) -> WayIn | None:
+def source_classifier(session: Session, dataset: str, labels: Labels | None = None) -> WayIn | None:
     """Return the classification of a dataset's sources, by the labels in force or by these; None if nothing here is
     protected, or if the rules cannot be read."""
     protection, _ = readable_protection(session, dataset)
@@ -94,14 +94,14 @@ def way_by(session: Session, dataset: str, protection: Protection) -> WayIn:
     from kfm.engine.protected.source_classification import WayIn
 
     declared = declared_settings(session, dataset).metadata.get("sensitivity")
-    return WayIn(world_of(session, dataset), protection, dataset, declared, partial(stands_now, session))
+    return WayIn(world_of(session, dataset), protection, dataset, declared, partial(classification_now, session))
 
 
-def stands_now(session: Session, dataset: str, version: str, above: tuple[str, ...] = ()) -> Standing | None:
+def classification_now(session: Session, dataset: str, version: str, above: tuple[str, ...] = ()) -> Standing | None:
     """Return the present classification of a version: that of everything it was made of, including versions of other
     datasets. None if nothing protects it. `above` are the versions being followed, so that a cycle ends."""
     made = session.state.ledger.version(dataset, version)
-    way = way_in(session, dataset) if made is not None and f"{dataset}@{version}" not in above else None
+    way = source_classifier(session, dataset) if made is not None and f"{dataset}@{version}" not in above else None
     if made is None or way is None:
         return None
     from kfm.engine.protected.source_classification import aged
@@ -111,7 +111,7 @@ def stands_now(session: Session, dataset: str, version: str, above: tuple[str, .
     for ref in _inputs(session, dataset, made.validated_by or made.run_id):
         if ref.uri.startswith(REF):
             other = ref.uri.removeprefix(REF).partition("/")[2]
-            its = stands_now(session, other, ref.content_hash, (*above, f"{dataset}@{version}"))
+            its = classification_now(session, other, ref.content_hash, (*above, f"{dataset}@{version}"))
         else:
             its = way.stands_now(ref)
         found += [] if its is None else [its]

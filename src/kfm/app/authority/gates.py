@@ -56,9 +56,9 @@ class Gates:
         )
         if decision.allow is not True or self._session is None or not read:
             return decision
-        from kfm.app.metadata.catalog_gate import held_against
+        from kfm.app.metadata.catalog_gate import checked_decision
 
-        return held_against(self._session, decision, move, asking.when_ms)
+        return checked_decision(self._session, decision, move, asking.when_ms)
 
     def step(self, step: StepUp) -> Decision:
         """Return the decision about a step between zones."""

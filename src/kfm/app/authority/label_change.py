@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from kfm.app.authority.classification import way_in
+from kfm.app.authority.classification import source_classifier
 from kfm.app.authority.keyring import now
 from kfm.app.authority.labels_in_force import labels_in_force
 from kfm.engine.protected.source_classification import address
@@ -139,7 +139,7 @@ def clear_copies(session: Session, target: str) -> list[str]:
     found: set[str] = set()
     for run_id in session.state.runs.ids("") if touched else ():
         run = session.state.runs.get(run_id)
-        way = way_in(session, run.dataset) if run is not None else None
+        way = source_classifier(session, run.dataset) if run is not None else None
         if run is None or way is None:
             continue
         for ref in run.inputs:
@@ -162,7 +162,7 @@ def _reads(session: Session) -> Iterable[_Read]:
 
 def _way(session: Session, ways: dict[str, WayIn], dataset: str, labels: Labels) -> WayIn:
     if dataset not in ways:
-        way = way_in(session, dataset, labels)
+        way = source_classifier(session, dataset, labels)
         assert way is not None, "a source was encrypted"
         ways[dataset] = way
     return ways[dataset]

@@ -31,7 +31,7 @@ _KNOWN_IN = ("raw", "processed", "published")
 _last_right: tuple[object, ...] = ()
 
 
-class Masked(NamedTuple):
+class MaskedSource(NamedTuple):
     """A source with a masking policy."""
 
     dataset: str
@@ -63,7 +63,7 @@ def check_all(session: Session, labels: Labels | None = None) -> None:
         raise problem
 
 
-def are_right(session: Session) -> bool:
+def labels_match(session: Session) -> bool:
     """Return whether masks and labels match."""
     return not any(True for _ in problems(session))
 
@@ -74,7 +74,7 @@ def problems(session: Session, labels: Labels | None = None) -> Iterator[BadInpu
         yield problem
 
 
-def mistakes(session: Session, labels: Labels | None = None) -> Iterator[tuple[Masked | None, BadInput]]:
+def mistakes(session: Session, labels: Labels | None = None) -> Iterator[tuple[MaskedSource | None, BadInput]]:
     """Yield every mismatch with the source whose mask lacks a label; None if the label is the mistake."""
     global _last_right
     if not is_configured(session.resolved):
@@ -131,10 +131,10 @@ def _written(session: Session) -> Labels:
         return read_bytes(file.read(documents.MAX_BYTES + 1))
 
 
-def _masked(resolved: Resolved) -> list[Masked]:
+def _masked(resolved: Resolved) -> list[MaskedSource]:
     datasets = resolved.config.datasets
     return [
-        Masked(name, said, source)
+        MaskedSource(name, said, source)
         for name in sorted(datasets)
         for said, source in sorted(datasets[name].sources.items())
         if source.mask
@@ -144,7 +144,7 @@ def _masked(resolved: Resolved) -> list[Masked]:
 # -- matching
 
 
-def _is_labelled(session: Session, each: Masked, labels: Labels) -> bool:
+def _is_labelled(session: Session, each: MaskedSource, labels: Labels) -> bool:
     """Return whether a label is on the source: by dataset or address, or by bytes if kfm.yml fixes them."""
     from kfm.engine.protected.source_classification import is_on
 
@@ -191,7 +191,7 @@ def _was_known(session: Session, label: Label) -> bool:
 # -- messages
 
 
-def _unreadable(masked: list[Masked], problem: BadInput) -> BadInput:
+def _unreadable(masked: list[MaskedSource], problem: BadInput) -> BadInput:
     if not masked:
         return problem
     each = masked[0]
@@ -201,7 +201,7 @@ def _unreadable(masked: list[Masked], problem: BadInput) -> BadInput:
     )
 
 
-def _without_label(session: Session, each: Masked, written: Labels) -> BadInput:
+def _without_label(session: Session, each: MaskedSource, written: Labels) -> BadInput:
     file, address = session.resolved.config.labels, each.source.known_as
     what = f"source {each.name} of dataset {each.dataset} has a mask and no label"
     if not file:
@@ -245,7 +245,7 @@ def _close(value: str, known: list[str]) -> str:
     return alike[0] if alike else nearest(value, known)
 
 
-def _line(each: Masked) -> str:
+def _line(each: MaskedSource) -> str:
     return (
         f"- {{of: {{source: {scalar(each.source.known_as)}}}, sensitivity: generalised, care: open, "
         "custodian: NAME, public_resolution: 6}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from kfm.app.authority.classification import way_in
+from kfm.app.authority.classification import source_classifier
 from kfm.app.authority.signed_policies import mask_file, masked_source
 from kfm.errors import KfmError
 from kfm.model import refs
@@ -48,7 +48,7 @@ def _policy(body: bytes) -> MaskingPolicy:
 
 
 def _custodians(session: Session, dataset: str, source: str) -> list[str]:
-    way = way_in(session, dataset)
+    way = source_classifier(session, dataset)
     if way is None:
         return []
     uri = masked_source(session.resolved, dataset, source).known_as

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kfm.app.authority.classification import stands_now
+from kfm.app.authority.classification import classification_now
 from kfm.app.authority.run_setup import context_of
 from kfm.app.session.datasets import public_retention
 from kfm.delivery.public_files import PUBLIC as OUTSIDE
@@ -54,7 +54,7 @@ def _closed_since(session: Session, dataset: str, public: list[str]) -> tuple[st
     """Return the rules by which one of these versions may no longer be public; None if all may."""
     for version in public:
         made = session.state.ledger.version(dataset, version)
-        now = stands_now(session, dataset, version)
+        now = classification_now(session, dataset, version)
         if now is not None and is_more_closed(now, (made.standing if made is not None else None) or PUBLIC):
             return now.rules
     return None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kfm.app.authority import signed_policies
 from kfm.app.authority.keyring import in_force
-from kfm.app.authority.label_match import are_right
+from kfm.app.authority.label_match import labels_match
 from kfm.app.authority.labels_in_force import file_of
 from kfm.app.authority.run_setup import context_of
 from kfm.engine.run import run
@@ -37,7 +37,7 @@ def adopt_rules(session: Session, dataset: str) -> None:
     """Before a run: finish an adoption that was interrupted, then adopt rules that were never in force. The session
     keeps the receipts."""
     finish(session)
-    if session.resolved.is_proposal or not are_right(session):  # neither in a preview nor with mistakes
+    if session.resolved.is_proposal or not labels_match(session):  # neither in a preview nor with mistakes
         return
     _adopt_labels(session)
     _adopt_policies(session, dataset)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kfm.app.authority.classification import declared_settings, readable_protection, stands_now, world_of
+from kfm.app.authority.classification import classification_now, declared_settings, readable_protection, world_of
 from kfm.app.authority.gates import Gates
 from kfm.app.session.protection_files import is_configured
 from kfm.app.session.session import trust_of
@@ -52,7 +52,7 @@ def guards_of(session: Session, dataset: str) -> Guards:
         check_policies=gates.check_policies if session.config.policy.folder else None,
         authority=partial(_warrant, session),
         signed_since=partial(_signed_since, session),
-        classification_of=partial(stands_now, session),
+        classification_of=partial(classification_now, session),
         protection=protection,
         attest=_attester(session),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kfm.app.authority.gates import policies_of
 from kfm.app.authority.run_setup import guards_of
-from kfm.app.backfills.backfill_worker import Telling, is_alive, is_set
+from kfm.app.backfills.backfill_worker import FollowingTriggers, is_alive, is_set
 from kfm.app.runs.due_schedules import schedules_of
 from kfm.app.runs.run_control import run_operation
 from kfm.app.runs.trigger_request import new_trigger
@@ -37,7 +37,7 @@ LOOKED_AT = 500  # ledger entries that are searched for them
 GATES = ("work", "processed")  # gates of each run; the gate to Published decides at promotion
 
 
-class Planned(NamedTuple):
+class PlannedBackfill(NamedTuple):
     """A stored plan, and what it would cost."""
 
     plan: BackfillPlan
@@ -46,7 +46,7 @@ class Planned(NamedTuple):
     expected_ms: int | None  # time for all of them; None if no earlier run shows it
 
 
-class Failing(NamedTuple):
+class FailedPartition(NamedTuple):
     """A partition that failed, and its run."""
 
     partition: str
@@ -54,7 +54,7 @@ class Failing(NamedTuple):
     run_id: str
 
 
-class Stand(NamedTuple):
+class BackfillStatus(NamedTuple):
     """The status of a backfill."""
 
     id: str
@@ -67,10 +67,10 @@ class Stand(NamedTuple):
     asked: int
     started_at: str
     actor: str
-    failing: list[Failing]
+    failing: list[FailedPartition]
 
 
-def plan(session: Session, backfill: Backfill) -> Planned:
+def plan(session: Session, backfill: Backfill) -> PlannedBackfill:
     """Return what a backfill would do now. A session in mode `write` also stores the plan."""
     resolved, said = session.resolved, backfill.said
     updater = dataset_updater(session, backfill.dataset)
@@ -100,7 +100,7 @@ def plan(session: Session, backfill: Backfill) -> Planned:
     made, name = store_plan(header, marked(session, backfill.dataset, updater, backfill.partitions()), put)
     each_ms = expected_ms(session, backfill.dataset)
     runs = sum(made.counts[letter] for letter in todo(made))
-    return Planned(made, name, runs, None if each_ms is None else each_ms * runs)
+    return PlannedBackfill(made, name, runs, None if each_ms is None else each_ms * runs)
 
 
 def marked(session: Session, dataset: str, updater: Updater, names: Iterator[str]) -> Iterator[tuple[str, str]]:
@@ -174,7 +174,7 @@ def expected_ms(session: Session, dataset: str) -> int | None:
 
 def start(
     session: Session, backfill: Backfill, wanted: str, *, actor: str, reason: str
-) -> tuple[Planned, Receipt | None]:
+) -> tuple[PlannedBackfill, Receipt | None]:
     """Plan a backfill and start it by moving its ref to the plan. Return the plan, and the receipt; None as receipt if
     nothing is to be done.
 
@@ -205,7 +205,7 @@ def cancel(session: Session, id: str, *, actor: str, reason: str) -> Receipt:
         session, "backfill", board.plan.dataset, {"backfill": id, "to": "nothing"}, actor=actor, reason=reason
     )
     if receipt.status == "SUCCESS":
-        board.end(receipt.run_id, Telling(session, board.plan))
+        board.end(receipt.run_id, FollowingTriggers(session, board.plan))
     return receipt
 
 
@@ -238,7 +238,7 @@ def under_way(session: Session, id: str) -> BackfillProgress:
 # -- status
 
 
-def stands(session: Session, id: str = "", *, limit: int = 50) -> list[Stand]:
+def backfill_statuses(session: Session, id: str = "", *, limit: int = 50) -> list[BackfillStatus]:
     """Return the status of one backfill, or of all that are declared or were ever started. BadInput if there is none of
     this id. `limit` bounds the failed partitions that are listed."""
     known = {each.id: each.dataset for each in declared_backfills(session.resolved)}
@@ -248,26 +248,26 @@ def stands(session: Session, id: str = "", *, limit: int = 50) -> list[Stand]:
         close = nearest(id, sorted(known))
         hint = f"did you mean {close}?" if close else f"declare it in a file in {session.config.backfills}"
         raise BadInput(f"there is no backfill {printable(id)}", hint=hint)
-    return [_stand(session, each, known[each], limit if id else 0) for each in ([id] if id else sorted(known))]
+    return [_status(session, each, known[each], limit if id else 0) for each in ([id] if id else sorted(known))]
 
 
-def _stand(session: Session, id: str, dataset: str, limit: int) -> Stand:
+def _status(session: Session, id: str, dataset: str, limit: int) -> BackfillStatus:
     last = next(iter(session.state.refs.history(refs.backfill(id), reverse=True, limit=1)), None)
     if last is None:
-        return Stand(id, dataset, "not started", None, "", {}, 0, 0, "", "", [])
+        return BackfillStatus(id, dataset, "not started", None, "", {}, 0, 0, "", "", [])
     at = last.after or last.before
     board = BackfillProgress(session.state, session.objects, at)
     progress = board.progress()
     marks: dict[str, int] = {}
-    failing: list[Failing] = []
+    failing: list[FailedPartition] = []
     for position, letter, name in board.partitions():
         marks[letter] = marks.get(letter, 0) + 1
         if letter in BAD and len(failing) < limit:
-            failing.append(Failing(name, WORDS[letter], board.run_of(position, progress)))
+            failing.append(FailedPartition(name, WORDS[letter], board.run_of(position, progress)))
     left = sum(marks.get(letter, 0) for letter in todo(board.plan))
     counts = {WORDS[letter]: n for letter, n in marks.items() if letter not in todo(board.plan)}
     state = _state(session, board, progress, is_there=bool(last.after))
-    return Stand(
+    return BackfillStatus(
         id, board.plan.dataset, state, board.plan, at, counts, left, progress.asked, last.ts, last.actor, failing
     )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from kfm.app.runs.auto_promotion import promoted
+from kfm.app.runs.auto_promotion import promote
 from kfm.app.runs.due_schedules import schedules_of
 from kfm.app.runs.run_control import resume_runs, run_trigger
 from kfm.app.runs.trigger_request import new_trigger, trigger_updater
@@ -46,7 +46,7 @@ def is_alive(flight: Flight, now_ms: int) -> bool:
     return seen or is_held(replace(lease, expires_ms=flight.since_ms + TAKEN_MS), now_ms)
 
 
-class Telling:
+class FollowingTriggers:
     """Makes the triggers of schedules that follow the backfilled dataset, after one partition or after all. It is
     created before a transaction begins."""
 
@@ -76,7 +76,7 @@ class Worker:
         self._waits: tuple[int, Trigger] | None = None  # the partition that waits for a slot of a pool
         self._board = board
         self._tell = tell
-        self._telling = Telling(session, board.plan)
+        self._telling = FollowingTriggers(session, board.plan)
         self._begun = _begun(session, board)
         self._conflicts = 0
         self.over = False  # no partition was left to take
@@ -264,7 +264,7 @@ class Backfills:
                 yield receipt
         if worker.over and not worker.stopped:
             yield from worker.left()
-            yield from promoted(self._session, worker.dataset, self._tell)
+            yield from promote(self._session, worker.dataset, self._tell)
         if worker.over or worker.stopped:
             del self._workers[digest]
             self._later(digest)

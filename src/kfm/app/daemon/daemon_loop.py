@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
 from kfm.app.backfills.backfill_worker import Backfills
-from kfm.app.daemon.leader_election import Turn
+from kfm.app.daemon.leader_election import LeaderLease
 from kfm.app.daemon.source_watch import Watch
-from kfm.app.previews.preview_expiry import DAYS, old, swept
+from kfm.app.previews.preview_expiry import DAYS, expired_previews, remove_expired
 from kfm.app.runs.due_schedules import Ticker, read_again, schedules_of
 from kfm.app.session.datasets import dataset_config
 from kfm.app.session.session import Session
@@ -29,7 +29,7 @@ SWEEP_MS = 3_600_000  # between two searches for expired previews
 SETTLE_MS = 10_000  # between two attempts at failed sinks and unfinished work of others
 
 
-class Upkeep:
+class Daemon:
     """The loop of `kfm up`: first due ticks, then waiting triggers."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Upkeep:
         self.readings = 0  # how often the schedules were read again
         self._ticker = Ticker(session, datasets, self._told)
         self.watching = Watch(session, datasets, self._told, polled=_is_polled(session), goes_on=self._may)
-        self._turn = Turn(session, datasets)
+        self._turn = LeaderLease(session, datasets)
         self._takes_turns = False
         self._has_turn: bool | None = None
         self._settled = -1  # the last ledger entry that was reported to all sinks
@@ -164,11 +164,11 @@ class Upkeep:
         self._swept_at = now
         if not list(self._session.state.refs.all(refs.PREVIEW)):
             return
-        for each in old(self._session, DAYS, by_age=True):
+        for each in expired_previews(self._session, DAYS, by_age=True):
             if not self._goes_on():
                 return
             try:
-                yield swept(self._session, each, reason="", actor="kfm up")
+                yield remove_expired(self._session, each, reason="", actor="kfm up")
             except Broken:
                 raise
             except KfmError as problem:  # a worker uses it; the next sweep tries again
@@ -203,12 +203,12 @@ class Upkeep:
         return min(self.watching.pause_ms(), soon, 1000)
 
 
-class Beside(threading.Thread):
+class TickThread(threading.Thread):
     """A thread that claims ticks while a run is executing, so that each is skipped, queued or replaces the run at its
     own time. It has a session of its own."""
 
     def __init__(
-        self, opened: Callable[[], Session], upkeep: Upkeep, datasets: Sequence[str], *, pause_s: float = 1.0
+        self, opened: Callable[[], Session], upkeep: Daemon, datasets: Sequence[str], *, pause_s: float = 1.0
     ) -> None:
         super().__init__(name="beside", daemon=True)
         self._opened = opened

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kfm.model.records import Lease
 
 
-class Turn:
+class LeaderLease:
     """The leader lease for a set of datasets. Processes that run other datasets have other leases."""
 
     def __init__(self, session: Session, datasets: Sequence[str]) -> None:

@@ -9,8 +9,8 @@ import msgspec
 
 from kfm.app.authority.classification import declared_settings
 from kfm.app.authority.run_setup import context_of
-from kfm.app.runs.auto_promotion import following, left
-from kfm.app.runs.event_schedules import asked_by, note_event
+from kfm.app.runs.auto_promotion import promote_left, with_promotions
+from kfm.app.runs.event_schedules import event_trigger, note_event
 from kfm.app.runs.run_control import fetch_source, resume_runs, run_trigger
 from kfm.app.runs.trigger_request import trigger_updater
 from kfm.app.session.datasets import dataset_config
@@ -86,7 +86,7 @@ class Watch:
         `kfm preview build`, which has their files."""
         unfinished = [run for run in self._session.state.runs.unfinished() if not preview_of(run.trigger)]
         yield from self._finish([run.run_id for run in unfinished if run.dataset in self._watched])
-        yield from left(self._session, sorted(self._watched), self._tell, self._note)
+        yield from promote_left(self._session, sorted(self._watched), self._tell, self._note)
 
     def _finish(self, runs: Sequence[str]) -> Iterator[Receipt]:
         def tell(run_id: str, problem: KfmError) -> None:
@@ -129,7 +129,7 @@ class Watch:
         return kept
 
     def _asking(self, dataset: str) -> Trigger | None:
-        return asked_by(self._session, dataset, "poll", actor="kfm watch", reason="its source changed")
+        return event_trigger(self._session, dataset, "poll", actor="kfm watch", reason="its source changed")
 
     def drain(self, *, patient: bool = True) -> Iterator[Receipt]:
         """Run the waiting triggers, one dataset at a time; yield the receipts. If `patient`, triggers that still gather
@@ -193,7 +193,7 @@ class Watch:
             group = [each for each in rest if each not in same]
 
     def _followed(self, receipts: Iterable[Receipt]) -> Iterator[Receipt]:
-        return following(self._session, receipts, self._tell, self._note)
+        return with_promotions(self._session, receipts, self._tell, self._note)
 
     def _note(self, dataset: str, text: str) -> None:
         self._session.log.event("promotion.left", about=dataset, why=text)

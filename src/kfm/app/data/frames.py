@@ -17,7 +17,7 @@ from kfm.app.data.version_reader import (
     NETCDF,
     PARQUET,
     TABLES,
-    Found,
+    Selection,
     bytes_of,
     columns_of,
     kind_of,
@@ -38,7 +38,7 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,17})?(?:[eE][+-]?[0-
 _NOT_A_FRAME = "the rows of {} do not make one frame"
 
 
-def polars(session: Session, found: Found, *, text: bool) -> Any:
+def polars(session: Session, found: Selection, *, text: bool) -> Any:
     """Return the rows as a Polars frame. With `text`, table columns stay text."""
     pl = library("polars", EXTRA)
     if kind_of(found) == PARQUET and found.entries:
@@ -53,7 +53,7 @@ def polars(session: Session, found: Found, *, text: bool) -> Any:
     )
 
 
-def pandas(session: Session, found: Found, *, text: bool) -> Any:
+def pandas(session: Session, found: Selection, *, text: bool) -> Any:
     """Return the rows as a pandas frame. With `text`, table columns stay text."""
     pd = library("pandas", EXTRA)
     if kind_of(found) == PARQUET and found.entries:
@@ -77,7 +77,7 @@ def _for_pandas(pd: Any, columns: dict[str, Sequence[Any]]) -> dict[str, Any]:
     return made
 
 
-def geopandas(session: Session, found: Found) -> Any:
+def geopandas(session: Session, found: Selection) -> Any:
     """Return GeoJSON or GeoParquet as a GeoPandas frame. BadInput for other formats."""
     gpd = library("geopandas", EXTRA)
     kind = kind_of(found)
@@ -97,7 +97,7 @@ def geopandas(session: Session, found: Found) -> Any:
     return understood(make, _NOT_A_FRAME.format(found.name))
 
 
-def xarray(session: Session, found: Found) -> Any:
+def xarray(session: Session, found: Selection) -> Any:
     """Return a grid, or the rows of a table, as an xarray dataset."""
     xr = library("xarray", EXTRA)
     kind = kind_of(found)
@@ -113,7 +113,7 @@ def xarray(session: Session, found: Found) -> Any:
     return understood(lambda: xr.Dataset.from_dataframe(frame), _NOT_A_FRAME.format(found.name))
 
 
-def _columns(session: Session, found: Found, *, text: bool) -> dict[str, Sequence[Any]]:
+def _columns(session: Session, found: Selection, *, text: bool) -> dict[str, Sequence[Any]]:
     columns = columns_of(session, found)
     if kind_of(found) in TABLES:
         return {name: _typed(column, text=text) for name, column in columns.items()}

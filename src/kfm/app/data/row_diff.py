@@ -78,7 +78,7 @@ def nothing() -> Iterator[Row]:
     return iter(())
 
 
-def compared(before: Rows, after: Rows, key: Sequence[str], limit: int, most: int = MOST) -> RowDifference:
+def compare_rows(before: Rows, after: Rows, key: Sequence[str], limit: int, most: int = MOST) -> RowDifference:
     """Return the difference between two tables. `key` are the key columns, used if both sides have them; `limit` is the
     number of rows to show. Raises Unknown if there are too many rows."""
     names = _columns(before), _columns(after)

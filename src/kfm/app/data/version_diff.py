@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kfm.app.data.row_diff import RowDifference, compared, nothing
+from kfm.app.data.row_diff import RowDifference, compare_rows, nothing
 from kfm.app.data.row_reader import Unknown, rows_of
-from kfm.app.runs.visibility import Openness
+from kfm.app.runs.visibility import Visibility
 from kfm.app.session.protection_files import readable_objects
 from kfm.clock import parse_instant
 from kfm.errors import BadInput, Denied
@@ -65,7 +65,7 @@ class Difference(Record, frozen=True):
         return not (self.added or self.changed or self.removed)
 
 
-def found(session: Session, text: str, beside: str = "") -> Point:
+def find_point(session: Session, text: str, beside: str = "") -> Point:
     """Return the version that a text names. `beside` is the dataset on the other side, to which a bare version belongs.
     BadInput if there is none."""
     name, at, which = text.partition("@")
@@ -224,7 +224,7 @@ def check_may_compare(session: Session, before: Point, after: Point) -> bool:
 
 def _level(session: Session, before: Point, after: Point) -> Level:
     """Return the more closed level of both sides."""
-    openness = Openness(session)
+    openness = Visibility(session)
     found = []
     for point in (before, after):
         version = session.state.ledger.version(point.dataset, point.version) if point.version else None
@@ -244,7 +244,7 @@ def _with_rows(session: Session, change: Change, by: Callable[[str], tuple[str, 
             rows_of(readable_objects(session), side) if side is not None else nothing
             for side in (change.old, change.new)
         ]
-        return KeyChange(change=change, rows=compared(sides[0], sides[1], by("/".join(change.key)), limit))
+        return KeyChange(change=change, rows=compare_rows(sides[0], sides[1], by("/".join(change.key)), limit))
     except Unknown as problem:
         return KeyChange(change=change, why=problem.message)
 

@@ -34,7 +34,7 @@ PARQUET = "application/vnd.apache.parquet"
 NETCDF = frozenset({"application/netcdf", "application/x-netcdf"})
 
 
-class Found(NamedTuple):
+class Selection(NamedTuple):
     """A version of a dataset with its selected entries, or one object."""
 
     dataset: str
@@ -48,7 +48,7 @@ class Found(NamedTuple):
         return f"{self.dataset} {self.version[:19]}".lstrip()
 
 
-def find(session: Session, what: str, key: str | tuple[str, ...] = "", version: str = "", ref: str = "") -> Found:
+def find(session: Session, what: str, key: str | tuple[str, ...] = "", version: str = "", ref: str = "") -> Selection:
     """Return the version that is named; for a dataset the published one, else the processed one. `version` or `ref`
     select another. BadInput if there is none."""
     if version and ref:
@@ -69,15 +69,15 @@ def find(session: Session, what: str, key: str | tuple[str, ...] = "", version: 
     if key:
         raise BadInput(f"{printable(what)} has no entries", hint="leave the key out")
     plain = ManifestEntry(key=(), digest=thing.digest, size=readable_objects(session).size(thing.digest), media_type="")
-    return Found("", thing.ref, thing.digest, (plain,))
+    return Selection("", thing.ref, thing.digest, (plain,))
 
 
-def _version(session: Session, dataset: str, ref: str, version: str, key: str | tuple[str, ...]) -> Found:
+def _version(session: Session, dataset: str, ref: str, version: str, key: str | tuple[str, ...]) -> Selection:
     _must_be_there(session, version, f"the version {version[:19]} of {dataset}")
     if key:
         text = key if isinstance(key, str) else exact_key(key)
-        return Found(dataset, ref, version, (find_entry(session, version, text),))
-    return Found(dataset, ref, version, tuple(entries_of(session, version)))
+        return Selection(dataset, ref, version, (find_entry(session, version, text),))
+    return Selection(dataset, ref, version, tuple(entries_of(session, version)))
 
 
 def _must_be_there(session: Session, digest: str, what: str) -> None:
@@ -88,13 +88,13 @@ def _must_be_there(session: Session, digest: str, what: str) -> None:
         )
 
 
-def bytes_of(session: Session, found: Found, entry: ManifestEntry) -> bytes:
+def bytes_of(session: Session, found: Selection, entry: ManifestEntry) -> bytes:
     """Return the bytes of an entry, checked against their digest. Corrupt if they are missing."""
     _must_be_there(session, entry.digest, f"an object of {found.name} ({entry.digest[:19]})")
     return readable_objects(session).read(entry.digest)
 
 
-def only(found: Found) -> ManifestEntry:
+def only(found: Selection) -> ManifestEntry:
     """Return the single entry. BadInput unless there is exactly one."""
     if len(found.entries) != 1:
         count = len(found.entries)
@@ -102,7 +102,7 @@ def only(found: Found) -> ManifestEntry:
     return found.entries[0]
 
 
-def kind_of(found: Found) -> str:
+def kind_of(found: Selection) -> str:
     """Return the media type of all entries, without parameters. BadInput if they differ."""
     kinds = {entry.media_type.partition(";")[0].strip().lower() for entry in found.entries}
     if len(kinds) > 1:
@@ -110,7 +110,7 @@ def kind_of(found: Found) -> str:
     return kinds.pop() if kinds else ""
 
 
-def rows_of(session: Session, found: Found) -> list[dict[str, Any]]:
+def rows_of(session: Session, found: Selection) -> list[dict[str, Any]]:
     """Return the rows as stored, entry by entry in key order. Values of a table are text."""
     kind = kind_of(found)
     if kind in LINES | DOCUMENTS:
@@ -119,7 +119,7 @@ def rows_of(session: Session, found: Found) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def records(session: Session, found: Found) -> list[dict[str, Any]]:
+def records(session: Session, found: Selection) -> list[dict[str, Any]]:
     """Return the records of JSON entries."""
     lines = kind_of(found) in LINES
     return [
@@ -127,7 +127,7 @@ def records(session: Session, found: Found) -> list[dict[str, Any]]:
     ]
 
 
-def columns_of(session: Session, found: Found) -> Columns:
+def columns_of(session: Session, found: Selection) -> Columns:
     """Return the columns. Tables of several entries are joined; BadInput if their columns differ."""
     kind = kind_of(found)
     if kind in LINES | DOCUMENTS:
@@ -146,7 +146,7 @@ def columns_of(session: Session, found: Found) -> Columns:
     return {**whole}
 
 
-def _add(whole: dict[str, list[Any]], one: Columns, found: Found, *, first: bool) -> None:
+def _add(whole: dict[str, list[Any]], one: Columns, found: Selection, *, first: bool) -> None:
     if first:
         whole.update({name: [] for name in one})
     if list(one) != list(whole):
@@ -163,7 +163,7 @@ def _charset(media_type: str) -> str:
     return "utf-8"
 
 
-def _parquet(session: Session, found: Found) -> Columns:
+def _parquet(session: Session, found: Selection) -> Columns:
     parquet = library("pyarrow.parquet", "parquet")
     whole: dict[str, list[Any]] = {}
     for number, entry in enumerate(found.entries):

@@ -7,7 +7,7 @@ from collections import Counter
 from kfm.app.authority.classification import declared_settings
 from kfm.app.authority.gates import Gates
 from kfm.app.authority.label_match import problems
-from kfm.app.metadata.ledger_sinks import how_far
+from kfm.app.metadata.ledger_sinks import sink_progress
 from kfm.app.metadata.schema_store import LACKING, is_installed
 from kfm.app.runs.trigger_request import default_actor
 from kfm.app.session.backends import folders, place_verdicts
@@ -113,7 +113,7 @@ def catalog_verdicts(resolved: Resolved) -> list[CheckResult]:
 def sink_verdicts(session: Session) -> list[CheckResult]:
     """Return sinks that have stopped, or that have refused a message for good."""
     found = []
-    for each in how_far(session):
+    for each in sink_progress(session):
         told = []
         if each.stopped is not None:
             told.append(f"stopped: {each.stopped.message}; tried {each.stopped.tries} times since {each.stopped.since}")

@@ -23,7 +23,7 @@ AT_ONCE = 500  # runs or nodes in one query
 Asset = tuple[str, str]
 
 
-class Wrong(NamedTuple):
+class GraphDifferences(NamedTuple):
     """The differences. A run is listed if its own node or one of its edges differs."""
 
     runs: dict[str, tuple[str, str]]  # by id: the dataset, and `missing` or `altered`
@@ -55,7 +55,7 @@ class _Expected:
 _PROPERTIES = ("seq", "hash", "version", "stac_id", "care_label", "withdrawn", "removed_by")
 
 
-def told_of(session: Session) -> Iterator[PublicRun]:
+def reported_runs(session: Session) -> Iterator[PublicRun]:
     """Yield the runs that were reported to the graph, in ledger order."""
     outbox, name = session.state.outbox, GraphSink.name
     cursor = outbox.cursor(name)
@@ -67,10 +67,10 @@ def told_of(session: Session) -> Iterator[PublicRun]:
             yield public_run(session.state, session.objects, entry)
 
 
-def compare(session: Session) -> Wrong:
+def compare(session: Session) -> GraphDifferences:
     """Return how the graph differs from the reported runs. Unavailable if it does not answer."""
-    sink, expected, wrong = graph_sink(session.resolved), _Expected(), Wrong({}, {}, {})
-    runs = told_of(session)
+    sink, expected, wrong = graph_sink(session.resolved), _Expected(), GraphDifferences({}, {}, {})
+    runs = reported_runs(session)
     while some := list(islice(runs, AT_ONCE)):
         known = {run.run_id: cypher.rows_of(run) for run in some}
         (found,) = sink.ask([(cypher.SAID_OF_RUNS, {"ids": list(known)})])
@@ -80,7 +80,7 @@ def compare(session: Session) -> Wrong:
             expected.add(rows)
             if run.run_id not in there:
                 wrong.runs[run.run_id] = run.dataset, "missing"
-            elif not _is_as_told(there[run.run_id], rows):
+            elif not _is_as_reported(there[run.run_id], rows):
                 wrong.runs[run.run_id] = run.dataset, "altered"
     for keys in _some(list(expected.datasets)):
         (found,) = sink.ask([(cypher.SAID_OF_DATASETS, {"keys": keys})])
@@ -97,7 +97,7 @@ def compare(session: Session) -> Wrong:
     return wrong
 
 
-def _is_as_told(there: dict[str, Any], rows: dict[str, list[dict[str, Any]]]) -> bool:
+def _is_as_reported(there: dict[str, Any], rows: dict[str, list[dict[str, Any]]]) -> bool:
     (run,) = rows["runs"]
     return (
         there["said"] == {name: value for name, value in run.items() if value is not None}
@@ -127,18 +127,18 @@ def repair(session: Session) -> None:
     with taking_turns(follower, session.clock):
         wrong = compare(session)
         if wrong:
-            _tell_again(session, follower, wrong)
+            _report_again(session, follower, wrong)
 
 
-def _tell_again(session: Session, follower: Follower, wrong: Wrong) -> None:
+def _report_again(session: Session, follower: Follower, wrong: GraphDifferences) -> None:
     forget = [
         (cypher.FORGET_RUNS, {"ids": list(wrong.runs)}),
         (cypher.FORGET_DATASETS, {"keys": list(wrong.datasets)}),
         (cypher.FORGET_ASSETS, {"assets": _rows(list(wrong.assets))}),
     ]
     batch = [Letter(index=0, run_id="", dataset="", key="", body=forget)]
-    for run in told_of(session):
-        if run.run_id in wrong.runs or _speaks_of(cypher.rows_of(run), wrong):
+    for run in reported_runs(session):
+        if run.run_id in wrong.runs or _mentions(cypher.rows_of(run), wrong):
             body = statements(run)
             batch.append(Letter(index=run.index, run_id=run.run_id, dataset=run.dataset, key=run.run_id, body=body))
         if len(batch) >= AT_ONCE:
@@ -147,7 +147,7 @@ def _tell_again(session: Session, follower: Follower, wrong: Wrong) -> None:
     follower.sink.send(batch)
 
 
-def _speaks_of(rows: dict[str, list[dict[str, Any]]], wrong: Wrong) -> bool:
+def _mentions(rows: dict[str, list[dict[str, Any]]], wrong: GraphDifferences) -> bool:
     return any(row["key"] in wrong.datasets for row in (*rows["generated"], *rows["standing"])) or any(
         (row["uri"], row["hash"]) in wrong.assets for row in (*rows["used"], *rows["made"])
     )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kfm.app.runs.due_schedules import shown
+from kfm.app.runs.due_schedules import schedule_statuses
 from kfm.app.runs.freshness import freshness
 from kfm.app.session.datasets import dataset_config
 from kfm.clock import parse_instant, rfc3339
@@ -122,7 +122,7 @@ def _artifacts(session: Session) -> Iterator[Metric]:
 def _ticks(session: Session) -> Iterator[Metric]:
     """Yield how long a tick has been unclaimed, so that an alert can show that no scheduler runs."""
     now_ms = session.clock.now_ms()
-    due = [each.next_ms for each in shown(session) if each.next_ms is not None]
+    due = [each.next_ms for each in schedule_statuses(session) if each.next_ms is not None]
     late = max(now_ms - min(due), 0) // MINUTE_MS if due else 0
     yield Metric(
         "kfm_tick_overdue_minutes", "gauge", "time since the oldest unclaimed tick was due", [({}, float(late))]

@@ -12,7 +12,7 @@ from typing import Literal
 from kfm.app.maintenance.graph_check import compare
 from kfm.app.maintenance.graph_check import repair as tell_again
 from kfm.app.metadata.catalogs import build, differences
-from kfm.app.metadata.ledger_sinks import how_far
+from kfm.app.metadata.ledger_sinks import sink_progress
 from kfm.app.runs.settlement import settle_session
 from kfm.app.session.protection_files import readable_objects
 from kfm.app.session.session import Session
@@ -49,18 +49,18 @@ def drifts(session: Session) -> tuple[list[Drift], list[tuple[str, KfmError]]]:
             found += [Drift(place="catalog", dataset=each.dataset, what=each.kind, about=each.path) for each in wrong]
     found += [
         Drift(place="graph", dataset=dataset, what="missing", about=f"an edge of run {row.decode()}")
-        for dataset, _, row in _undrawn(session)
+        for dataset, _, row in _missing_edges(session)
     ]
     if session.config.graph:
         try:
-            found += _untold(session)
+            found += _graph_drifts(session)
         except KfmError as problem:
             problems.append(("graph", problem))
     found += _behind(session)
     return found, problems
 
 
-def _untold(session: Session) -> Iterator[Drift]:
+def _graph_drifts(session: Session) -> Iterator[Drift]:
     """Yield the differences of the Neo4j graph."""
     wrong = compare(session)
     for run_id, (dataset, what) in wrong.runs.items():
@@ -71,7 +71,7 @@ def _untold(session: Session) -> Iterator[Drift]:
         yield Drift(place="graph", dataset="", what=what, about=f"neo4j: {uri} {hash[:19]}".rstrip())
 
 
-def _undrawn(session: Session) -> Iterator[tuple[str, str, bytes]]:
+def _missing_edges(session: Session) -> Iterator[tuple[str, str, bytes]]:
     """Yield the rows of the embedded graph that receipts imply and that are missing: dataset, key and row."""
     for entry in session.state.ledger.entries():
         receipt = session.state.ledger.receipt(entry.run_id)
@@ -105,7 +105,7 @@ def _storage(session: Session) -> Iterator[Drift]:
 
 
 def _behind(session: Session) -> Iterator[Drift]:
-    for each in how_far(session):
+    for each in sink_progress(session):
         if each.lag > each.waiting:
             yield Drift(place="sink", dataset="", what="behind", about=each.name)
         for letter in each.dead:
@@ -116,7 +116,7 @@ def repair(session: Session) -> tuple[list[Drift], list[Drift], list[tuple[str, 
     """Repair what can be rebuilt from the state. Return the differences before, those after, and the problems. Lost
     objects are not repaired: they must be restored from a backup."""
     before, _ = drifts(session)
-    undrawn = [(key, row) for _, key, row in _undrawn(session)]
+    undrawn = [(key, row) for _, key, row in _missing_edges(session)]
     if undrawn:
         with session.state.transaction():
             session.tables.put_many("lineage", undrawn)

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kfm.app.authority.authorization import orders
+from kfm.app.authority.authorization import change_requests
 from kfm.app.maintenance.doctor import at_a_glance
-from kfm.app.runs.change_requests import standing
-from kfm.app.runs.due_schedules import is_overdue, shown
+from kfm.app.runs.change_requests import request_status
+from kfm.app.runs.due_schedules import is_overdue, schedule_statuses
 from kfm.app.runs.freshness import check_targets, judged
 from kfm.app.runs.queries import held_sources, worker
-from kfm.app.runs.visibility import Openness
+from kfm.app.runs.visibility import Visibility
 from kfm.app.session.datasets import dataset_names
 from kfm.clock import parse_instant, rfc3339
 from kfm.model import refs
@@ -94,7 +94,12 @@ def status(session: Session, datasets: Sequence[str] = ()) -> Status:
         look = _Look(session)
         found = [look.at(name) for name in datasets or dataset_names(session)]
         checks = at_a_glance(session)
-        wanted = [*_urgent(found, checks), *_asked(session), *_later(found, look.everything_frozen), *_clock(session)]
+        wanted = [
+            *_urgent(found, checks),
+            *_requests(session),
+            *_later(found, look.everything_frozen),
+            *_clock(session),
+        ]
     return Status(
         at=rfc3339(look.now_ms),
         datasets=found,
@@ -112,7 +117,7 @@ class _Look:
         state = session.state
         self.session = session
         self.now_ms = session.clock.now_ms()
-        self.openness = Openness(session)
+        self.openness = Visibility(session)
         self.public = _by_name(state.refs.all(refs.PUBLISHED))
         self.made = _by_name(state.refs.all(refs.PROCESSED))
         held = (refs.parse(ref).dataset for ref, report in state.refs.all(refs.QUARANTINE) if report)
@@ -196,8 +201,8 @@ def _urgent(found: list[DatasetStatus], checks: list[CheckResult]) -> Iterator[N
             yield NextStep(command=f"kfm run {each.dataset}", why="it is late", dataset=each.dataset)
 
 
-def _asked(session: Session) -> Iterator[NextStep]:
-    if any(standing(session, order).state in ("open", "approved") for order in orders(session)):
+def _requests(session: Session) -> Iterator[NextStep]:
+    if any(request_status(session, order).state in ("open", "approved") for order in change_requests(session)):
         yield NextStep(command="kfm review list", why="a request waits for a person")
 
 
@@ -221,7 +226,7 @@ def _later(found: list[DatasetStatus], everything_frozen: bool) -> Iterator[Next
 
 def _clock(session: Session) -> Iterator[NextStep]:
     now_ms = session.clock.now_ms()
-    if any(is_overdue(each, now_ms) for each in shown(session)):
+    if any(is_overdue(each, now_ms) for each in schedule_statuses(session)):
         yield NextStep(command="kfm up", why="a schedule is due and no process runs it")
     elif any(True for _ in session.state.inbox.waiting()):
         yield NextStep(command="kfm resume", why="triggers wait")

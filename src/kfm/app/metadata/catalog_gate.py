@@ -41,7 +41,7 @@ class Fault(NamedTuple):
     reason: str
 
 
-def held_against(session: Session, decision: Decision, move: RefMove, now_ms: int) -> Decision:
+def checked_decision(session: Session, decision: Decision, move: RefMove, now_ms: int) -> Decision:
     """Return the decision unchanged, or denied with the faults that were found."""
     found = faults(session, move, now_ms)
     if not found:
@@ -83,13 +83,13 @@ def _documents(session: Session, move: RefMove, now_ms: int) -> Iterator[Fault]:
     """Yield the faults of each document that the move would write: violations of its schemas, and links to missing
     files."""
     from kfm.app.metadata.catalog_validation import check, inside
-    from kfm.app.metadata.catalogs import foretold
+    from kfm.app.metadata.catalogs import predicted_changes
 
     dataset = refs.parse(move.ref).dataset
     moves = list(session.state.refs.history(move.ref))
     if not moves or moves[-1].after != move.after:
         moves.append(_as_if(move, len(moves) + 1, now_ms))
-    changes, whole = foretold(session, dataset, moves)
+    changes, whole = predicted_changes(session, dataset, moves)
     there: set[str] = set()
     gone: set[str] = set()
     leads: dict[str, str] = {}

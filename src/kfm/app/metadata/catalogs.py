@@ -51,7 +51,7 @@ def _letters(session: Session, folder: str = "") -> CatalogLetters:
     )
 
 
-def letters_of(session: Session) -> CatalogLetters:
+def catalog_messages(session: Session) -> CatalogLetters:
     """Return the builder of catalog messages, also if no catalog is configured."""
     return _letters(session, "" if session.resolved.config.catalog else session.resolved.at("."))
 
@@ -106,7 +106,7 @@ def _expected(session: Session, letters: CatalogLetters) -> Iterator[tuple[str, 
     yield from sweeps
 
 
-def foretold(session: Session, dataset: str, moves: Sequence[RefEntry]) -> tuple[Changes, bool]:
+def predicted_changes(session: Session, dataset: str, moves: Sequence[RefEntry]) -> tuple[Changes, bool]:
     """Return the changes of the catalog if the published ref had these moves, None for a removed file; and whether they
     are the complete catalog of the dataset, because it has none yet."""
     return _letters(session).foretold(dataset, moves)
@@ -130,7 +130,7 @@ def differences(session: Session, folder: str = "") -> list[Difference]:
 
 def items(session: Session, dataset: str) -> Iterator[bytes]:
     """Yield the STAC items of a dataset's current version as NDJSON lines. BadInput if it is not published."""
-    now = letters_of(session).of(dataset)
+    now = catalog_messages(session).of(dataset)
     if not now.standing:
         raise BadInput(f"nothing of {dataset} is published", hint=f"`kfm publish {dataset}` publishes it")
     return (body + b"\n" for body in now.items())
@@ -138,7 +138,7 @@ def items(session: Session, dataset: str) -> Iterator[bytes]:
 
 def show(session: Session, dataset: str = "") -> Any:
     """Return the catalog content from the state: of all datasets, or of one with its versions."""
-    letters = letters_of(session)
+    letters = catalog_messages(session)
     if dataset:
         now = letters.of(dataset)
         if not now.standing:

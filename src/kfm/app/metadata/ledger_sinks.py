@@ -37,7 +37,7 @@ def followers(session: Session) -> Iterator[Follower]:
         )
 
 
-def tell_sinks(session: Session, *, again: bool = False, only: str = "") -> list[KfmError]:
+def report_to_sinks(session: Session, *, again: bool = False, only: str = "") -> list[KfmError]:
     """Report to each sink what it has not received yet. Return the problems of those that failed."""
     problems: list[KfmError] = []
     for follower in followers(session):
@@ -50,7 +50,7 @@ def tell_sinks(session: Session, *, again: bool = False, only: str = "") -> list
     return problems
 
 
-def how_far(session: Session) -> list[Progress]:
+def sink_progress(session: Session) -> list[Progress]:
     """Return the progress of every configured sink."""
     from kfm.delivery.followers import progress
 
@@ -63,4 +63,4 @@ def retry(session: Session, name: str) -> list[KfmError]:
     if name not in known:
         told = ", ".join(known) or "none"
         raise BadInput("there is no sink of this name", hint=f"the configuration has: {told}")
-    return tell_sinks(session, again=True, only=name)
+    return report_to_sinks(session, again=True, only=name)

@@ -183,7 +183,7 @@ def _is_touched(ours: DatasetConfig | None, theirs: DatasetConfig, changed: list
 # -- building
 
 
-def building(proposal: Proposal, *, reason: str, actor: str) -> list[Request]:
+def build_requests(proposal: Proposal, *, reason: str, actor: str) -> list[Request]:
     """Return a request to run each dataset of the proposal."""
 
     def request(name: str) -> Request:
@@ -211,7 +211,7 @@ def _trigger(session: Session, proposal: Proposal, name: str, reason: str, actor
     return msgspec.structs.replace(trigger, params=params)
 
 
-def write_down(
+def store_preview(
     session: Session, proposal: Proposal, receipts: list[Receipt], *, actor: str
 ) -> tuple[Preview, str, Receipt]:
     """Store the record of a preview, whose digest people approve. Return the record, the digest and the receipt. Moved

@@ -20,7 +20,7 @@ from kfm.sources.catalogs.crawl import MOST_BYTES, PageBody, address, is_remote
 from kfm.sources.urls import parse
 
 
-class Reading(NamedTuple):
+class KnownSource(NamedTuple):
     """A source of kfm.yml, and the digest of its last known bytes."""
 
     dataset: str
@@ -103,9 +103,9 @@ def _start(source: str) -> str:
     return path
 
 
-def _reading(session: Session) -> dict[str, Reading]:
+def _reading(session: Session) -> dict[str, KnownSource]:
     """Return every source of kfm.yml, by address."""
-    found: dict[str, Reading] = {}
+    found: dict[str, KnownSource] = {}
     for name, dataset in sorted(session.config.datasets.items()):
         for source_name, source in dataset.sources.items():
             uri = source.uri
@@ -117,11 +117,11 @@ def _reading(session: Session) -> dict[str, Reading]:
             if not digest:
                 checkpoint = session.state.inbox.checkpoint(source.known_as)
                 digest = checkpoint.content_hash if checkpoint is not None else ""
-            found.setdefault(uri, Reading(name, source_name, digest))
+            found.setdefault(uri, KnownSource(name, source_name, digest))
     return found
 
 
-def _held(finding: Finding, reading: dict[str, Reading]) -> Finding:
+def _held(finding: Finding, reading: dict[str, KnownSource]) -> Finding:
     offers = [_known(offer, reading.get(offer.uri)) for offer in finding.offers]
     known = [offer for offer in offers if offer.status != "new"]
     datasets = sorted({offer.source.partition("/")[0] for offer in known})
@@ -133,7 +133,7 @@ def _held(finding: Finding, reading: dict[str, Reading]) -> Finding:
     return replace(finding, offers=offers, status=status, dataset=datasets[0] if datasets else "")
 
 
-def _known(offer: Offer, reading: Reading | None) -> Offer:
+def _known(offer: Offer, reading: KnownSource | None) -> Offer:
     """Return the offered file as known, or as changed if the catalog names a digest other than the one that was
     read."""
     if reading is None:

@@ -155,7 +155,7 @@ def _data(body: bytes) -> bytes:
     return b"data %d\n%s\n" % (len(body), body)
 
 
-def foretold(resolved: Resolved, found: Discovery, base: str) -> Draft:
+def predicted_draft(resolved: Resolved, found: Discovery, base: str) -> Draft:
     """Return the draft that `propose` would open."""
     proposal = Proposal(resolved, found, base)
     return _draft(proposal, "diff" if proposal.files else "nothing")

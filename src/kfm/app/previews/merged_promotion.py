@@ -163,7 +163,7 @@ def _artifacts(session: Session, each: PreviewedDataset) -> Iterator[Difference]
 # -- promotion
 
 
-def promoting(preview: Preview, *, signer: Signer | None, days: int, reason: str, actor: str) -> list[Request]:
+def promotion_requests(preview: Preview, *, signer: Signer | None, days: int, reason: str, actor: str) -> list[Request]:
     """Return a request for each dataset: publish the approved version, then make it the processed one."""
     name = slug(preview.branch)
     why = reason or f"merged from {preview.branch} at {preview.commit[:12]}"
@@ -201,7 +201,7 @@ def is_promoted(session: Session, preview: Preview) -> bool:
     )
 
 
-def finished(session: Session, preview: Preview, *, actor: str) -> Receipt | None:
+def remove_promoted(session: Session, preview: Preview, *, actor: str) -> Receipt | None:
     """Remove the preview once all of it is promoted, and return the receipt; else None."""
     refs = below(session, slug(preview.branch))
     if not refs or not is_promoted(session, preview):

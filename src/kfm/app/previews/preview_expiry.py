@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DAYS = 14  # after which a preview expires unless it is built again
 
 
-class Old(NamedTuple):
+class ExpiredPreview(NamedTuple):
     """An expired preview, and why."""
 
     name: str  # its name in refs
@@ -28,7 +28,7 @@ class Old(NamedTuple):
     why: str
 
 
-def old(session: Session, days: int, *, by_age: bool = False) -> list[Old]:
+def expired_previews(session: Session, days: int, *, by_age: bool = False) -> list[ExpiredPreview]:
     """Return the previews whose branch is gone, or that were not built for this many days. With `by_age`, or without a
     repository, age alone decides, because branches may not have been fetched."""
     repository: Repository | None = None
@@ -39,12 +39,12 @@ def old(session: Session, days: int, *, by_age: bool = False) -> list[Old]:
     for name, each, at, built in previews(session):
         age_ms = session.clock.now_ms() - parse_instant(built, "the time of a preview")
         if repository is not None and not repository.has(each.branch):
-            found.append(Old(name, each.branch, at, "the branch is gone"))
+            found.append(ExpiredPreview(name, each.branch, at, "the branch is gone"))
         elif age_ms >= days * DAY_MS:
-            found.append(Old(name, each.branch, at, f"it is older than {days} days"))
+            found.append(ExpiredPreview(name, each.branch, at, f"it is older than {days} days"))
     return found
 
 
-def swept(session: Session, each: Old, *, reason: str, actor: str) -> Receipt:
+def remove_expired(session: Session, each: ExpiredPreview, *, reason: str, actor: str) -> Receipt:
     """Remove an expired preview and return the receipt."""
     return sweep(session, each.name, below(session, each.name), reason=reason or each.why, actor=actor)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kfm.app.metadata.catalog_validation import check
-from kfm.app.metadata.catalogs import letters_of
+from kfm.app.metadata.catalogs import catalog_messages
 from kfm.app.runs.policy_checks import ask_all, exit_code
 from kfm.app.stewards.leak_scan import known_of_state
 from kfm.clock import rfc3339
@@ -48,7 +48,7 @@ WIDEST = 160
 TEXTS = ("text/", "application/json", "application/geo+json", "application/x-ndjson")
 
 
-def made(
+def report_files(
     session: Session, here: Resolved, proposal: Proposal, preview: Preview, at: str
 ) -> tuple[Proposed, dict[str, bytes]]:
     """Return the report and its files. Denied if one of them shows protected values."""
@@ -59,7 +59,7 @@ def made(
         "checks.json": canonical(said) + b"\n",
         **{f"extent-{each.dataset}.svg": picture(each).encode() for each in said.datasets if each.bbox},
     }
-    held_against(session, files)
+    check_leaks(session, files)
     return said, files
 
 
@@ -267,7 +267,7 @@ def _inputs(session: Session, each: PreviewedDataset) -> Iterator[str]:
 
 def _catalog(session: Session, each: PreviewedDataset) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what would change in the catalog, and which documents would violate their schema."""
-    letters, moves = letters_of(session), list(session.state.refs.history(refs.published(each.dataset)))
+    letters, moves = catalog_messages(session), list(session.state.refs.history(refs.published(each.dataset)))
     last = RefEntry(
         ref=refs.published(each.dataset),
         n=len(moves) + 1,
@@ -312,7 +312,7 @@ def _flat(document: Any) -> dict[str, Any]:
 # -- leak scan
 
 
-def held_against(session: Session, texts: dict[str, bytes]) -> None:
+def check_leaks(session: Session, texts: dict[str, bytes]) -> None:
     """Raise Denied if one of these files shows a value that is known to be protected. The error does not name the
     value."""
     if session.state.protected.is_empty():

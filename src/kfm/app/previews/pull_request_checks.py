@@ -52,7 +52,7 @@ def pull_of(resolved: Resolved, number: int) -> Pull:
     return Pull(requests_of(resolved), number)
 
 
-def tell(pull: Pull, said: Proposed, text: str) -> None:
+def post_report(pull: Pull, said: Proposed, text: str) -> None:
     """Post the report as a comment, and the result as a check and a status on exactly the previewed commit."""
     title = {"success": "every gate says yes", "failure": "a gate says no"}.get(said.conclusion, "nothing to judge")
     requests = pull.requests

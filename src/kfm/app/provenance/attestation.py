@@ -88,7 +88,7 @@ def verify(session: Session, dataset: str, version: str, keys: Trusted) -> list[
     made = session.state.ledger.version(dataset, version)
     runs = receipts or ({made.run_id: ""} if made else {})
     with session.state.reading():
-        checks += _ledgered(session, runs)
+        checks += _ledger_checks(session, runs)
     return checks
 
 
@@ -184,7 +184,7 @@ def _statement(
     return Check(what=what, state="bad", found="it is about another dataset")
 
 
-def _ledgered(session: Session, runs: Mapping[str, str]) -> Iterator[Check]:
+def _ledger_checks(session: Session, runs: Mapping[str, str]) -> Iterator[Check]:
     """Yield for each run whether its ledger entry names this receipt and is covered by a signed head."""
     for run_id, attested in runs.items():
         entry, state, found = included(session, run_id)

@@ -71,8 +71,8 @@ def audit(session: Session, key: str = "", held: Sequence[str] = ()) -> Audit:
         try:
             heads, passed_over = _opened(notes, keys, names)
         except Unsigned as problem:
-            return _told(LedgerResult("unsigned", problem.message), 0, keys, names)
-        return _told(_followed(session, heads), len(heads), keys, names, passed_over)
+            return _result(LedgerResult("unsigned", problem.message), 0, keys, names)
+        return _result(_followed(session, heads), len(heads), keys, names, passed_over)
 
 
 def audit_export(path: str, keys: Trusted, names: Sequence[Verifier], held: Sequence[str] = ()) -> Audit:
@@ -85,7 +85,7 @@ def audit_export(path: str, keys: Trusted, names: Sequence[Verifier], held: Sequ
     except OSError as problem:
         why = (problem.strerror or "").lower()
         raise BadInput(f"the export {path} cannot be read: {why}", hint="look at the path") from None
-    return _told(found, count, keys, names)
+    return _result(found, count, keys, names)
 
 
 def given_key(key: str) -> tuple[Trusted, list[Verifier]]:
@@ -218,7 +218,7 @@ def _numbers(marks: bytearray) -> set[int]:
     return set(array("Q", bytes(marks)))
 
 
-def _told(
+def _result(
     found: LedgerResult, checkpoints: int, keys: Trusted, names: Sequence[Verifier], passed_over: int = 0
 ) -> Audit:
     return Audit(

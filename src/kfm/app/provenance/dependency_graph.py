@@ -106,7 +106,7 @@ def _of(
         read.add(other)
         ref = refs.in_zone(said.zone, other)
         was = made.get((source, REF + ref), "")
-        stands, since, says = _stands(session, ref, other, was, said.version) if version is not None else _never(name)
+        stands, since, says = _status(session, ref, other, was, said.version) if version is not None else _never(name)
         may_tell = levels.get(other) in PUBLISHABLE
         yield Dependency(
             of=other,
@@ -129,7 +129,7 @@ def _never(name: str) -> tuple[Stands, str, str]:
     return "never made", "", f"{name} was never made"
 
 
-def _stands(session: Session, ref: str, other: str, was: str, pinned: str) -> tuple[Stands, str, str]:
+def _status(session: Session, ref: str, other: str, was: str, pinned: str) -> tuple[Stands, str, str]:
     """Return the status of the version that was read, since when, and a sentence about it."""
     now = pinned or session.state.refs.at(ref)
     left = _left(session, ref, was)

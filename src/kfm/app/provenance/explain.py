@@ -38,7 +38,7 @@ _PUBLIC_FILE = re.compile(r"(?:^|/)(datasets/([^/]+)/versions/([0-9a-f]{16})/.+)
 def explain(session: Session, text: str) -> tuple[Explanation, list[PublicRun]]:
     """Return the explanation of the thing that this text names, and the runs it uses. BadInput if nothing has that
     name."""
-    return tell_of(session, find_thing(session, text))
+    return explain_thing(session, find_thing(session, text))
 
 
 def written(told: Explanation, runs: list[PublicRun], form: str) -> str:
@@ -64,11 +64,11 @@ def write_page(path: str, text: str) -> str:
     return where
 
 
-def tell_of(session: Session, thing: Thing) -> tuple[Explanation, list[PublicRun]]:
+def explain_thing(session: Session, thing: Thing) -> tuple[Explanation, list[PublicRun]]:
     """Return the explanation of a thing, and the runs it uses, oldest first."""
     with session.state.reading():
         maker, digest = _maker(session, thing)
-        first = _told(session, maker, whole=True)
+        first = _public_run(session, maker, whole=True)
         upstream, origins, cut = _upstream(session, first)
         dataset = first.dataset
         version = thing.version or (first.version if thing.kind != "run" else "")
@@ -168,7 +168,7 @@ def _of_object(session: Session, digest: str) -> str:
     )
 
 
-def _told(session: Session, run_id: str, *, whole: bool = False) -> PublicRun:
+def _public_run(session: Session, run_id: str, *, whole: bool = False) -> PublicRun:
     return public_run(session.state, session.objects, entry_of(session.state, run_id), parts=whole)
 
 
@@ -190,7 +190,7 @@ def _upstream(session: Session, first: PublicRun) -> tuple[list[PublicRun], dict
                 if len(found) >= MOST:
                     cut.add(maker)
                     continue
-                found[maker] = _told(session, maker)
+                found[maker] = _public_run(session, maker)
                 waiting.append(found[maker])
             origins[run.run_id, position] = maker
     return list(found.values()), origins, len(cut)
@@ -229,7 +229,7 @@ def _version_with(session: Session, dataset: str, start: str, path: str, digest:
 def _published(session: Session, dataset: str, version: str) -> PublicRun | None:
     for move in session.state.refs.history(refs.published(dataset), reverse=True):
         if move.after == version:
-            return _told(session, move.run_id)
+            return _public_run(session, move.run_id)
     return None
 
 

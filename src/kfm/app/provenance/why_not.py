@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from kfm.app.provenance.dependency_graph import graph
-from kfm.app.provenance.explain import tell_of
+from kfm.app.provenance.explain import explain_thing
 from kfm.app.runs.policy_checks import THEIRS
 from kfm.app.runs.policy_checks import explain as rules
 from kfm.app.runs.queries import held_sources, worker
 from kfm.app.runs.resolve import Thing, find_thing
-from kfm.app.runs.review_queue import order_items
+from kfm.app.runs.review_queue import request_items
 from kfm.app.session.datasets import public_retention
 from kfm.clock import rfc3339
 from kfm.delivery.public_runs import entry_of, public_run
@@ -83,7 +83,7 @@ def why_not(session: Session, text: str) -> WhyNot:
     elif thing.kind in ("version", "file"):
         own = list(_of_version(session, dataset, thing.version))
     elif thing.kind == "object" or not dataset:
-        dataset = tell_of(session, thing)[0].dataset
+        dataset = explain_thing(session, thing)[0].dataset
     found = own if thing.kind == "run" else [*own, *_of_dataset(session, thing, dataset)]
     order = list(What.__args__)  # type: ignore[attr-defined]
     found.sort(key=lambda reason: order.index(reason.what))
@@ -109,7 +109,7 @@ def _of_dataset(session: Session, thing: Thing, dataset: str) -> Iterator[Reason
         # A past freeze is left out: the freeze flag itself is reported, and the trigger waits.
         yield from (reason for reason in _of_run(session, last.run_id) if reason.what != "frozen")
     yield from _held(session, dataset)
-    yield from _orders(session, dataset)
+    yield from _change_requests(session, dataset)
     if thing.kind != "version":
         yield from _unpublished(session, dataset)
     yield from _masked(session, dataset)
@@ -245,8 +245,8 @@ def _held(session: Session, dataset: str) -> Iterator[Reason]:
         )  # fmt: skip
 
 
-def _orders(session: Session, dataset: str) -> Iterator[Reason]:
-    for item in order_items(session):
+def _change_requests(session: Session, dataset: str) -> Iterator[Reason]:
+    for item in request_items(session):
         if item.dataset == dataset and item.state in ("open", "approved"):
             missing = f"; missing: {', '.join(item.missing)}" if item.missing else ""
             yield Reason(
@@ -314,10 +314,10 @@ def _undelivered(session: Session, dataset: str) -> Iterator[Reason]:
         yield Reason(what="undelivered", why=said, do=f"kfm resume, then kfm publish {dataset} --check")
     for sink, configured in (("catalog", session.config.catalog), ("graph", session.config.graph)):
         if configured:  # read from the state, so a sink that is down delays nothing
-            yield from _unheard(session, dataset, sink)
+            yield from _unreported(session, dataset, sink)
 
 
-def _unheard(session: Session, dataset: str, sink: str) -> Iterator[Reason]:
+def _unreported(session: Session, dataset: str, sink: str) -> Iterator[Reason]:
     outbox, do = session.state.outbox, f"kfm sinks retry {sink}"
     if (stopped := outbox.stopped(sink)) is not None:
         said = f"sink {sink} has failed since {stopped.since}, after {stopped.tries} tries"

@@ -29,11 +29,13 @@ Tell = Callable[[str, KfmError], None]
 Note = Callable[[str, str], None]
 
 
-def _unheard(_dataset: str, _text: str) -> None:
+def _ignore(_dataset: str, _text: str) -> None:
     """Ignore the note."""
 
 
-def following(session: Session, receipts: Iterable[Receipt], tell: Tell, note: Note = _unheard) -> Iterator[Receipt]:
+def with_promotions(
+    session: Session, receipts: Iterable[Receipt], tell: Tell, note: Note = _ignore
+) -> Iterator[Receipt]:
     """Yield each receipt, and after each successful run the receipt of the automatic promotion, if the dataset has
     one."""
     asks = any(each.promote == "auto" for each in session.config.datasets.values())
@@ -41,25 +43,23 @@ def following(session: Session, receipts: Iterable[Receipt], tell: Tell, note: N
         yield receipt
         if asks and receipt.trigger != "operation" and _ended_well(receipt):
             if receipt.dry_run and receipt.moves:  # a dry run leaves no version that a gate could judge
-                _foretell(session, receipt.dataset, note)
+                _predict(session, receipt.dataset, note)
             else:
-                yield from promoted(session, receipt.dataset, tell, note, after=receipt.run_id)
+                yield from promote(session, receipt.dataset, tell, note, after=receipt.run_id)
 
 
-def _foretell(session: Session, dataset: str, note: Note) -> None:
+def _predict(session: Session, dataset: str, note: Note) -> None:
     if session.config.datasets[dataset].promote == "auto":
         note(dataset, "it would then be published by itself, if every gate agrees")
 
 
-def left(session: Session, datasets: Iterable[str], tell: Tell, note: Note = _unheard) -> Iterator[Receipt]:
+def promote_left(session: Session, datasets: Iterable[str], tell: Tell, note: Note = _ignore) -> Iterator[Receipt]:
     """Promote versions that a killed command or a denying gate left unpublished; yield the receipts."""
     for dataset in datasets:
-        yield from promoted(session, dataset, tell, note)
+        yield from promote(session, dataset, tell, note)
 
 
-def promoted(
-    session: Session, dataset: str, tell: Tell, note: Note = _unheard, *, after: str = ""
-) -> Iterator[Receipt]:
+def promote(session: Session, dataset: str, tell: Tell, note: Note = _ignore, *, after: str = "") -> Iterator[Receipt]:
     """Promote the processed version of a dataset if it is `promote: auto`, not public yet and not taken back. Yields at
     most one receipt. Calls `tell` with a problem and `note` with a remark for the operator."""
     declared = session.config.datasets.get(dataset)
@@ -129,7 +129,7 @@ def check_not_denied(session: Session, dataset: str, move: RefMove) -> None:
     if receipt.config_hash != declared_settings(session, dataset).config_hash:
         return
     now = guards_of(session, dataset).gate(session.state, session.objects, move, asking=asking)
-    if now.allow is not True and [_said(now)] == [_said(each) for each in receipt.policy_decisions]:
+    if now.allow is not True and [_grounds(now)] == [_grounds(each) for each in receipt.policy_decisions]:
         kind = Sovereignty if any(each.code == Sovereignty.code for each in receipt.errors) else Denied
         raise kind(
             f"{dataset} is not public: run {receipt.run_id} was denied, and nothing that decides it has changed since: "
@@ -138,7 +138,7 @@ def check_not_denied(session: Session, dataset: str, move: RefMove) -> None:
         )
 
 
-def _said(decision: Decision) -> tuple[object, ...]:
+def _grounds(decision: Decision) -> tuple[object, ...]:
     """Return the facts by which two decisions are compared: subject, rules, labels and reasons."""
     return decision.subject, decision.policy_digest, decision.label_epoch, decision.rules, decision.reasons
 

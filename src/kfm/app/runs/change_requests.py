@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from kfm.app.authority.authorization import asked_by, is_about, matter, may_be_done, orders
+from kfm.app.authority.authorization import change_requests, complete_request, is_about, matter, may_be_done
 from kfm.app.authority.keyring import in_force, now, who
 from kfm.app.authority.run_setup import guards_of
 from kfm.app.runs.label_adoption import adopt_signed_labels
@@ -73,7 +73,7 @@ def operate(
     keys = in_force(session)
     if keys is None:
         raise BadInput("there is no key list to sign by", hint="leave out --key, or make a list: `kfm keys new`")
-    order = _asked(session, keys, operation, dataset, params, signer, days, reason)
+    order = _new_request(session, keys, operation, dataset, params, signer, days, reason)
     if order is None or session.mode == "dry" or not _only_others_are_missing(order, keys, now(session)):
         session.offered = order
         try:
@@ -81,7 +81,9 @@ def operate(
             return _do(session, operation, dataset, params, reason=reason, actor=actor)
         finally:
             session.offered = None
-    open_ = next((each for each in orders(session) if each.state == "open" and is_about(each, order.request)), None)
+    open_ = next(
+        (each for each in change_requests(session) if each.state == "open" and is_about(each, order.request)), None
+    )
     if open_ is not None and now(session) < open_.request.expires_at:
         raise Denied(
             f"that is requested already, as change request {open_.request.id}",
@@ -98,7 +100,7 @@ def _do(
     return run_operation(session, operation, dataset, dict(params), reason=reason, actor=actor)
 
 
-def _asked(
+def _new_request(
     session: Session,
     keys: Keys,
     operation: str,
@@ -113,16 +115,16 @@ def _asked(
     at = now(session)
     updater = operations()[operation]()
     trigger = operation_trigger(updater, dataset, dict(params), session.clock, actor="", reason=reason)
-    ref, target = updater.aim(trigger, _Looking(session))
+    ref, target = updater.aim(trigger, _ReadOnlyRefs(session))
     if ref.content_hash == target:
         return None
     if (check_labels := guards_of(session, dataset).check_labels) is not None:  # checked before others sign
         check_labels(updater, trigger)
     wanted = matter(session, updater, trigger, RefMove(ref=ref.name, before=ref.content_hash, after=target))
-    if any(may_be_done(each, keys, at) and is_about(each, wanted) for each in orders(session)):
+    if any(may_be_done(each, keys, at) and is_about(each, wanted) for each in change_requests(session)):
         return None
     until = rfc3339(parse_instant(at, "now") + days * DAY_MS)
-    request = asked_by(wanted, who(keys, signer, at), reason, at, until)
+    request = complete_request(wanted, who(keys, signer, at), reason, at, until)
     return Order(request=request, acts=[sign_act("request", request, signer, at)])
 
 
@@ -131,7 +133,7 @@ def _only_others_are_missing(order: Order, keys: Keys, at: str) -> bool:
     return bool(reasons) and set(reasons) <= MAY_COME
 
 
-class _Looking:
+class _ReadOnlyRefs:
     """The read-only view from which an operation computes its move."""
 
     def __init__(self, session: Session) -> None:
@@ -166,7 +168,7 @@ def _keep(session: Session, op: str, order: Order, *, actor: str, reason: str, b
 
 def find(session: Session, start: str) -> Order:
     """Return the change request whose id begins with `start`. BadInput unless there is exactly one."""
-    found = [each for each in orders(session) if len(start) >= 4 and each.request.id.startswith(start)]
+    found = [each for each in change_requests(session) if len(start) >= 4 and each.request.id.startswith(start)]
     if len(found) != 1:
         many = f"{len(found)} change requests begin" if found else "no change request begins"
         raise BadInput(f"{many} with {printable(start, 40)}", hint="see `kfm review list`; give 4 digits or more")
@@ -239,7 +241,7 @@ def _was_used(session: Session, order: Order) -> bool:
     return find(session, order.request.id).state == "used"
 
 
-class Standing(msgspec.Struct, frozen=True):
+class RequestStatus(msgspec.Struct, frozen=True):
     """The status of a change request: which signatures are missing, and who has signed."""
 
     order: Order
@@ -248,7 +250,7 @@ class Standing(msgspec.Struct, frozen=True):
     signed: list[tuple[str, str, str]]  # kind, person, time
 
 
-def standing(session: Session, order: Order) -> Standing:
+def request_status(session: Session, order: Order) -> RequestStatus:
     """Return the status of a change request by the keys in force."""
     keys = in_force(session)
     at = now(session)
@@ -258,7 +260,7 @@ def standing(session: Session, order: Order) -> Standing:
         state = "expired" if at >= order.request.expires_at else "approved" if verdict.allow else "open"
     people = keys.keys if keys is not None else {}
     signed = [(str(act.kind), people[act.key].person if act.key in people else "", act.signed_at) for act in order.acts]
-    return Standing(order, state, verdict.reasons if state == "open" else [], signed)
+    return RequestStatus(order, state, verdict.reasons if state == "open" else [], signed)
 
 
 def before_and_after(order: Order) -> tuple[str, str]:

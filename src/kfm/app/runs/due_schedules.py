@@ -39,7 +39,7 @@ _declared: WeakKeyDictionary[Resolved, list[Schedule]] = WeakKeyDictionary()
 LOOK_MS = 60_000  # a changed clock is noticed after this time
 
 
-class Shown(NamedTuple):
+class ScheduleStatus(NamedTuple):
     """A schedule and its status."""
 
     schedule: Schedule
@@ -145,13 +145,13 @@ def one(resolved: Resolved, id: str) -> Schedule:
     return known[id]
 
 
-def ask(session: Session, schedule: Schedule, *, actor: str, reason: str) -> Trigger:
+def request_run(session: Session, schedule: Schedule, *, actor: str, reason: str) -> Trigger:
     """Store a manual trigger for a schedule's dataset, apart from its ticks, and return it. It is durable on return."""
     asked = new_trigger(session, schedule.dataset, kind="manual", window=schedule.window, actor=actor, reason=reason)
     return keep(session.state, replace(asked, pool=schedule.pool))
 
 
-def shown(session: Session) -> Iterator[Shown]:
+def schedule_statuses(session: Session) -> Iterator[ScheduleStatus]:
     """Yield every schedule with its status now."""
     now_ms = session.clock.now_ms()
     for schedule in schedules_of(session.resolved):
@@ -159,10 +159,10 @@ def shown(session: Session) -> Iterator[Shown]:
         since = last.at_ms if last is not None else now_ms
         paused = is_paused(session.state, schedule)
         ahead = bool(schedule.cron) and since > now_ms + GRACE_MS
-        yield Shown(schedule, paused, last, None if paused else next_ms(schedule, since), ahead)
+        yield ScheduleStatus(schedule, paused, last, None if paused else next_ms(schedule, since), ahead)
 
 
-def is_overdue(each: Shown, now_ms: int) -> bool:
+def is_overdue(each: ScheduleStatus, now_ms: int) -> bool:
     """Return whether a tick has stayed unclaimed for five minutes. A running `kfm up` claims within seconds."""
     return each.next_ms is not None and each.next_ms < now_ms - 300_000
 

@@ -31,7 +31,7 @@ def on_events(session: Session) -> dict[str, Schedule]:
     return _known[session]
 
 
-def asked_by(session: Session, dataset: str, kind: TriggerKind, *, actor: str, reason: str) -> Trigger | None:
+def event_trigger(session: Session, dataset: str, kind: TriggerKind, *, actor: str, reason: str) -> Trigger | None:
     """Return the trigger for an event of a dataset. None if its schedule is paused or outside its time: then the event
     is logged and dropped."""
     schedule = on_events(session).get(dataset)

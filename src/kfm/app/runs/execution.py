@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from kfm.app.runs.auto_promotion import following, left
+from kfm.app.runs.auto_promotion import promote_left, with_promotions
 from kfm.app.runs.run_control import resume_runs, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
@@ -50,7 +50,7 @@ class Outcome:
         self.notes: list[tuple[str, str]] = []  # dataset, and a remark for the operator
 
 
-class Audience(Protocol):
+class Listener(Protocol):
     """Receives each event of the work as it happens."""
 
     def begins(self, about: str) -> None: ...
@@ -64,7 +64,7 @@ class Audience(Protocol):
     def undelivered(self, what: Undelivered) -> None: ...
 
 
-def work(session: Session, requests: Iterable[Request], audience: Audience, *, all_are_ours: bool = False) -> Outcome:
+def work(session: Session, requests: Iterable[Request], audience: Listener, *, all_are_ours: bool = False) -> Outcome:
     """Carry out the requests, then settle, and return the outcome. A failed request does not stop the others; only
     Broken, damage to the storage itself, is raised."""
     outcome = Outcome()
@@ -79,7 +79,7 @@ def work(session: Session, requests: Iterable[Request], audience: Audience, *, a
     for request in requests:
         audience.begins(request.about)
         try:
-            for receipt in following(session, request.do(session, tell), tell, note):
+            for receipt in with_promotions(session, request.do(session, tell), tell, note):
                 outcome.receipts.append(receipt)
                 audience.ended(receipt)
         except Broken:
@@ -90,7 +90,7 @@ def work(session: Session, requests: Iterable[Request], audience: Audience, *, a
     return outcome
 
 
-def settle(session: Session, outcome: Outcome, audience: Audience, *, all_are_ours: bool = False) -> None:
+def settle(session: Session, outcome: Outcome, audience: Listener, *, all_are_ours: bool = False) -> None:
     """Make everything durable and deliver it. If only the delivery fails, the outcome says so and nothing is raised:
     the work is done, and repeating it would be wrong."""
     audience.settles()
@@ -138,12 +138,12 @@ def _kind_of(code: str) -> type[KfmError]:
 # -- requests
 
 
-def running(dataset: str, **asked: Any) -> Request:
+def run_request(dataset: str, **asked: Any) -> Request:
     """Return the request for a run of a dataset."""
     return Request(dataset, lambda session, _tell: [run_trigger(session, new_trigger(session, dataset, **asked))])
 
 
-def moving(operation: str, dataset: str, params: Mapping[str, str], **who: Any) -> Request:
+def operation_request(operation: str, dataset: str, params: Mapping[str, str], **who: Any) -> Request:
     """Return the request for an operation: promote, rollback, freeze or thaw. With a `signer` it is signed, and becomes
     a change request if others must sign too."""
     from kfm.app.runs.change_requests import operate
@@ -151,13 +151,13 @@ def moving(operation: str, dataset: str, params: Mapping[str, str], **who: Any) 
     return Request(dataset, lambda session, _tell: [operate(session, operation, dataset, params, **who)])
 
 
-def resuming(run_id: str = "") -> Request:
+def resume_request(run_id: str = "") -> Request:
     """Return the request to resume a run; without an id, every unfinished run and every waiting trigger."""
 
     def do(session: Session, tell: Tell) -> Iterator[Receipt]:
         if not run_id:
             yield from resume_runs(session, tell=tell)
-            yield from left(session, dataset_names(session), tell)
+            yield from promote_left(session, dataset_names(session), tell)
             return
         for receipt in resume_runs(session, run_id):
             yield receipt
@@ -167,7 +167,7 @@ def resuming(run_id: str = "") -> Request:
     return Request(run_id, do)
 
 
-def retrying(trigger_id: str) -> Request:
+def retry_request(trigger_id: str) -> Request:
     """Return the request to run a trigger now."""
     from kfm.app.runs.trigger_inbox import retry
 

@@ -82,10 +82,12 @@ def explain(session: Session, dataset: str) -> list[RuleResult]:
     found = rule_results(decision, "published", dataset, policies_of(session.resolved))
     move = RefMove(ref=refs.published(dataset), before=session.state.refs.at(refs.published(dataset)), after=digest)
     broken = {fault.rule: fault.reason for fault in reversed(faults(session, move, asking.when_ms))}
-    return found + [_beside(rule, asks, broken.get(rule, ""), dataset) for rule, asks in rules_asked(session).items()]
+    return found + [
+        _other_rule(rule, asks, broken.get(rule, ""), dataset) for rule, asks in rules_asked(session).items()
+    ]
 
 
-def _beside(rule: str, asks: str, fault: str, dataset: str) -> RuleResult:
+def _other_rule(rule: str, asks: str, fault: str, dataset: str) -> RuleResult:
     """Return the result of a rule that is no policy, but a check of the graph or the catalog."""
     gate = rule.partition(".")[0]
     if not fault:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kfm.app.runs.queries import held_sources
 from kfm.app.session.protection_files import readable_objects
-from kfm.app.session.review_item import Item
+from kfm.app.session.review_item import ReviewItem
 from kfm.errors import KfmError
 from kfm.model import refs
 from kfm.model.manifests import changes
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LOOKED_AT = 2000  # how many ledger entries are searched for denials, newest first
 
 
-def held_items(session: Session) -> Iterator[Item]:
+def held_items(session: Session) -> Iterator[ReviewItem]:
     """Yield an item for each dataset that has quarantined rows or sources."""
     for name in sorted(session.config.datasets):
         sources = held_sources(session, name)
@@ -32,7 +32,7 @@ def held_items(session: Session) -> Iterator[Item]:
         rows, held = (sum(one[field] for one in sources) for field in ("rows", "held_rows"))
         whole = [one["source"] for one in sources if one["held"]]
         last = next(iter(session.state.refs.history(refs.quarantine(name), reverse=True, limit=1)), None)
-        yield Item(
+        yield ReviewItem(
             kind="held",
             id=f"held-{name}",
             dataset=name,
@@ -62,7 +62,7 @@ def _findings(source: dict[str, Any]) -> Iterator[dict[str, str]]:
         }
 
 
-def gate_items(session: Session) -> Iterator[Item]:
+def gate_items(session: Session) -> Iterator[ReviewItem]:
     """Yield an item for each kind of work on a dataset whose latest run was stopped by a gate."""
     seen: set[tuple[str, str]] = set()
     for entry in session.state.ledger.entries(reverse=True, limit=LOOKED_AT):
@@ -75,7 +75,7 @@ def gate_items(session: Session) -> Iterator[Item]:
         if not reasons:
             continue
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-        yield Item(
+        yield ReviewItem(
             kind="gate",
             id=f"gate-{entry.run_id[:12]}",
             dataset=entry.dataset,

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from difflib import unified_diff
 from typing import TYPE_CHECKING
 
-from kfm.app.authority.authorization import orders
-from kfm.app.runs.change_requests import DOES, standing
+from kfm.app.authority.authorization import change_requests
+from kfm.app.runs.change_requests import DOES, request_status
 from kfm.app.runs.review_items import gate_items, held_items
-from kfm.app.session.review_item import Item
+from kfm.app.session.review_item import ReviewItem
 from kfm.crypto.approvals import ApprovalRequest
 from kfm.errors import BadInput
 from kfm.model.names import is_digest
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from kfm.app.session.session import Session
 
 
-def order_items(session: Session) -> Iterator[Item]:
+def request_items(session: Session) -> Iterator[ReviewItem]:
     """Yield an item for each change request, with the people who have signed it."""
-    for order in orders(session):
-        request, now = order.request, standing(session, order)
-        yield Item(
+    for order in change_requests(session):
+        request, now = order.request, request_status(session, order)
+        yield ReviewItem(
             kind="order",
             id=request.id,
             dataset=request.dataset,
@@ -57,22 +57,22 @@ def _difference(session: Session, request: ApprovalRequest) -> dict[str, list[di
     return {"diff": [{"line": line} for line in lines]}
 
 
-KINDS: tuple[Callable[[Session], Iterator[Item]], ...] = (order_items, gate_items, held_items)
+KINDS: tuple[Callable[[Session], Iterator[ReviewItem]], ...] = (request_items, gate_items, held_items)
 WAITING = ("open", "approved", "stopped", "held")
 
 
-def items(session: Session, *, everything: bool = False) -> list[Item]:
+def items(session: Session, *, everything: bool = False) -> list[ReviewItem]:
     """Return the open items: change requests first, because other people wait for them, then the oldest first.
     `everything` adds closed ones."""
     found = [item for kind in KINDS for item in kind(session)]
     return sorted((item for item in found if everything or item.state in WAITING), key=_urgency)
 
 
-def _urgency(item: Item) -> tuple[bool, str]:
+def _urgency(item: ReviewItem) -> tuple[bool, str]:
     return item.kind != "order", item.since
 
 
-def item(session: Session, start: str) -> Item:
+def item(session: Session, start: str) -> ReviewItem:
     """Return the item whose id begins with `start`. BadInput unless there is exactly one."""
     found = [each for each in items(session, everything=True) if len(start) >= 4 and each.id.startswith(start)]
     if len(found) != 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from kfm.app.metadata.ledger_sinks import tell_sinks
+from kfm.app.metadata.ledger_sinks import report_to_sinks
 from kfm.app.session.datasets import public_retention
 from kfm.app.session.protection_files import is_configured
 from kfm.delivery.public_files import deliver
@@ -38,7 +38,7 @@ def settle_session(session: Session, *, again: bool = False) -> list[Effect]:
     session.publisher.trace.clear()  # a session that stays open must not keep all it ever did
     prune_inbox(session)
     if session.mode == "write":
-        session.untold = tell_sinks(session, again=again)
+        session.untold = report_to_sinks(session, again=again)
     if session.undelivered:
         raise session.undelivered[0][1]
     return effects
@@ -50,9 +50,9 @@ def _waits(session: Session) -> bool:
         return True
     if not is_configured(session.resolved):
         return False
-    from kfm.app.authority.label_match import are_right
+    from kfm.app.authority.label_match import labels_match
 
-    return not are_right(session)
+    return not labels_match(session)
 
 
 def keep_ms(session: Session) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from kfm.app.runs.event_schedules import asked_by, note_event, on_events
+from kfm.app.runs.event_schedules import event_trigger, note_event, on_events
 from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.settlement import keep_ms
 from kfm.app.runs.trigger_request import trigger_updater
@@ -89,7 +89,7 @@ def take(session: Session, messages: Sequence[Message]) -> list[list[str] | None
     def told(message: Message) -> list[Trigger]:
         who, why = f"webhook:{message.source_id}", f"{message.trigger}: {message.event_type}"
         datasets = session.config.webhooks[message.source_id].datasets
-        asked = (asked_by(session, name, "webhook", actor=who, reason=why) for name in datasets)
+        asked = (event_trigger(session, name, "webhook", actor=who, reason=why) for name in datasets)
         return [trigger for trigger in asked if trigger is not None]
 
     return triggers.take(session.state, messages, told, session.clock.now_ms(), partial(note_event, session))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kfm.app.session.session import Session
 
 
-class Openness:
+class Visibility:
     """Determines the level of datasets. It reads the labels once."""
 
     def __init__(self, session: Session) -> None:
@@ -80,7 +80,7 @@ class Openness:
 def plainly_public(session: Session, datasets: Iterable[str]) -> frozenset[str]:
     """Return the datasets whose counts may be shown, because nothing restricts them or their current versions."""
     try:
-        openness, state = Openness(session), session.state
+        openness, state = Visibility(session), session.state
     except BadInput:  # without readable labels, no dataset counts as public
         return frozenset()
     found = []

@@ -69,7 +69,7 @@ def _statements(
         version = tx.ledger.version(receipt.dataset, item.checksum) if item.kind == "dataset" else None
         if version is None:
             continue
-        made = attestations.provenance(version, _discreet(receipt, version), body, builder)
+        made = attestations.provenance(version, _without_addresses(receipt, version), body, builder)
         yield _key(version, "provenance", receipt), made
         contracts = sorted({source.contract_hash for source in inputs if source.contract_hash})
         if contracts:
@@ -91,7 +91,7 @@ def _key(version: DatasetVersion, what: str, receipt: Receipt) -> str:
     return f"{version.dataset}@{version.digest}/{what}/{receipt.run_id}"
 
 
-def _discreet(receipt: Receipt, version: DatasetVersion) -> Receipt:
+def _without_addresses(receipt: Receipt, version: DatasetVersion) -> Receipt:
     """Return the receipt without the addresses of protected sources, and without hashes that are derived from them or
     from step ids, because a reader who guesses an address could confirm it."""
     if version.standing is None or version.standing.level == "public":

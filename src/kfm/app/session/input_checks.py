@@ -39,7 +39,9 @@ def person(reason: str, actor: str, spelled: Spelled) -> dict[str, str]:
     return {name: one_line(spelled(name), text, 1000) for name, text in said.items()}
 
 
-def set_aside(*, force: bool, abandon: bool, allow_deletions: int, reason: str, spelled: Spelled) -> dict[str, Any]:
+def checked_overrides(
+    *, force: bool, abandon: bool, allow_deletions: int, reason: str, spelled: Spelled
+) -> dict[str, Any]:
     """Return the rules that a run sets aside. BadInput if one is given without a reason, or if the number of deletions
     is none."""
     if type(allow_deletions) is not int or not 0 <= allow_deletions < 10**15:
@@ -73,7 +75,7 @@ def known_dataset(resolved: Resolved, text: str) -> str:
     )
 
 
-def several(resolved: Resolved, datasets: tuple[str, ...], partition: str, spelled: Spelled) -> list[str]:
+def requested_datasets(resolved: Resolved, datasets: tuple[str, ...], partition: str, spelled: Spelled) -> list[str]:
     """Return the datasets of a run, each once; if none is named, all, upstream ones first."""
     if partition and len(set(datasets)) != 1:
         raise BadInput(f"{spelled('partition')} is of one dataset", hint="name the dataset it is a part of")

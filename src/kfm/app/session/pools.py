@@ -130,7 +130,7 @@ def claims(session: Session, pool: str) -> PoolStatus:
     return pool_status(session.state.leases.below(f"pool/{pool}"), session.clock.now_ms(), is_held)
 
 
-def shown(session: Session, pools: Sequence[str]) -> list[Pool]:
+def pool_statuses(session: Session, pools: Sequence[str]) -> list[Pool]:
     """Return the status of these pools."""
     now_ms = session.clock.now_ms()
     found = []
@@ -141,14 +141,14 @@ def shown(session: Session, pools: Sequence[str]) -> list[Pool]:
                 pool=name,
                 slots=slots,
                 free=max(slots - len(stands.held), 0),
-                held=[_told(claim, now_ms) for claim in stands.held],
-                waiting=[_told(claim, now_ms) for claim in stands.waiting],
+                held=[_claim_record(claim, now_ms) for claim in stands.held],
+                waiting=[_claim_record(claim, now_ms) for claim in stands.waiting],
             )
         )
     return found
 
 
-def _told(claim: Claim, now_ms: int) -> PoolClaim:
+def _claim_record(claim: Claim, now_ms: int) -> PoolClaim:
     dataset, _, partition = claim.about.partition("/")
     return PoolClaim(
         dataset=dataset,

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 
-class Item(msgspec.Struct, frozen=True):
+class ReviewItem(msgspec.Struct, frozen=True):
     """Something that waits for a person. `more` is the evidence that `kfm review show` prints, by name."""
 
     kind: str  # order | held | gate

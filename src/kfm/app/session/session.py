@@ -25,7 +25,7 @@ from kfm.telemetry.log import NullLog
 from kfm.updaters.updater_loader import at_work, load_updater
 
 if TYPE_CHECKING:
-    from kfm.app.session.source_requests import Declared
+    from kfm.app.session.source_requests import DatasetSettings
     from kfm.app.session.trust import Trust
     from kfm.crypto.change_request import Order
     from kfm.engine.protected.protection import Protection
@@ -57,7 +57,7 @@ class Session(msgspec.Struct, eq=False, kw_only=True, weakref=True):
     load: Loader  # loads the updater of a dataset
     tree: str  # the folder in which authors' code is found
     updaters: dict[str, Updater] = msgspec.field(default_factory=dict)  # updaters loaded so far, by dataset
-    declared: dict[str, Declared] = msgspec.field(default_factory=dict)  # settings read so far, by dataset
+    declared: dict[str, DatasetSettings] = msgspec.field(default_factory=dict)  # settings read so far, by dataset
     custodians: Protection | None = None  # the custodians' keys, read when first needed
     offered: Order | None = None  # the change request that the caller signed for the operation under way
     undelivered: list[tuple[str, KfmError]] = msgspec.field(default_factory=list)  # by the last settlement

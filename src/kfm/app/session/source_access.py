@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kfm.sources.source_secrets import Secrets
 
 
-class Reach:
+class SourceOpener:
     """Opens the sources of one installation."""
 
     def __init__(

@@ -21,7 +21,7 @@ Fetches = dict[str, tuple[FetchRequest, DataContract | None]]
 Reads = dict[str, tuple[Wanted, DataContract | None]]
 
 
-def asked_of(declared: DatasetConfig | None, request: FetchRequest) -> tuple[Fetches, Reads]:
+def source_requests(declared: DatasetConfig | None, request: FetchRequest) -> tuple[Fetches, Reads]:
     """Return what to fetch and which datasets to read, by source. `request` holds the limits of the installation."""
     fetched: Fetches = {}
     read: Reads = {}
@@ -49,7 +49,7 @@ def asked_of(declared: DatasetConfig | None, request: FetchRequest) -> tuple[Fet
     return fetched, read
 
 
-class Declared(NamedTuple):
+class DatasetSettings(NamedTuple):
     """The settings of a dataset, as its runs need them. They are the same for every run of a session."""
 
     config: Config
@@ -66,7 +66,7 @@ class Declared(NamedTuple):
         return self.config is config and self.settings.holder == this_process()
 
 
-def declared_of(resolved: Resolved, config: Config, name: str, *, dry: bool) -> Declared:
+def dataset_settings(resolved: Resolved, config: Config, name: str, *, dry: bool) -> DatasetSettings:
     """Return the settings of a dataset as its runs need them."""
     network, execute = config.network, config.execute
     request = FetchRequest(
@@ -88,6 +88,6 @@ def declared_of(resolved: Resolved, config: Config, name: str, *, dry: bool) -> 
         dry_run=dry,
     )
     found = config.datasets.get(name)
-    sources, datasets = asked_of(found, request)
+    sources, datasets = source_requests(found, request)
     metadata = metadata_of(config.datasets, name)
-    return Declared(config, request, sources, datasets, metadata, settings, found.digest() if found else "")
+    return DatasetSettings(config, request, sources, datasets, metadata, settings, found.digest() if found else "")

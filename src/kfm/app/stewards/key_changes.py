@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 DAY_MS = 86_400_000
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class KeyRequest(msgspec.Struct, frozen=True):
     """A key that an admin wants to have, and its owner."""
 
     person: str
@@ -46,7 +46,7 @@ class Wanted(msgspec.Struct, frozen=True):
     public: str = ""  # the public half, if the owner made the key
 
 
-class Made(msgspec.Struct, frozen=True):
+class KeyChange(msgspec.Struct, frozen=True):
     """A changed key list: the receipt, and the key that was added or revoked."""
 
     receipt: Receipt
@@ -54,7 +54,9 @@ class Made(msgspec.Struct, frozen=True):
     file: str  # the file of the private half; empty if the key was made elsewhere
 
 
-def new_key(session: Session, wanted: Wanted, out: str, signers: Sequence[Signer], *, actor: str, reason: str) -> Made:
+def new_key(
+    session: Session, wanted: KeyRequest, out: str, signers: Sequence[Signer], *, actor: str, reason: str
+) -> KeyChange:
     """Make a key and the list that has it. The list is in force if the receipt says so; the private half is in the file
     `out` and nowhere else."""
     current = in_force(session)
@@ -83,10 +85,10 @@ def new_key(session: Session, wanted: Wanted, out: str, signers: Sequence[Signer
         raise
     if receipt.status != "SUCCESS" and path:
         REAL.unlink(path)
-    return Made(receipt, key.id, path)
+    return KeyChange(receipt, key.id, path)
 
 
-def revoke(session: Session, start: str, signers: Sequence[Signer], *, actor: str, reason: str) -> Made:
+def revoke(session: Session, start: str, signers: Sequence[Signer], *, actor: str, reason: str) -> KeyChange:
     """Make the list in which a key is revoked from now on. BadInput unless `start` is the start of exactly one key."""
     current = in_force(session)
     if current is None:
@@ -104,7 +106,7 @@ def revoke(session: Session, start: str, signers: Sequence[Signer], *, actor: st
     after = msgspec.structs.replace(
         listed, version=listed.version + 1, previous=current.digest, issued_at=at, keys=keys
     )
-    return Made(_follow(session, signed_list(after, signers), actor=actor, reason=reason), found[0], "")
+    return KeyChange(_follow(session, signed_list(after, signers), actor=actor, reason=reason), found[0], "")
 
 
 def _hex(text: str) -> bytes:
@@ -114,7 +116,7 @@ def _hex(text: str) -> bytes:
         raise BadInput("--public is not 32 bytes in hex", hint="`kfm keys list` of its owner shows it") from None
 
 
-def _make(out: str, wanted: Wanted) -> tuple[str, Signer]:
+def _make(out: str, wanted: KeyRequest) -> tuple[str, Signer]:
     """Write a new private key into a file that only its owner can read. BadInput if the file exists."""
     seed = os.urandom(SEED_SIZE)
     signer = Signer(Secret(seed))
@@ -129,13 +131,13 @@ def _make(out: str, wanted: Wanted) -> tuple[str, Signer]:
     return path, signer
 
 
-def _usual(wanted: Wanted, key_id: str) -> str:
+def _usual(wanted: KeyRequest, key_id: str) -> str:
     """Return the default file of a private key. It lies outside the installation, which people copy and commit."""
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(home, "kfm", "keys", f"{wanted.person or wanted.purpose}-{key_id[:8]}.key")
 
 
-def _with(listed: KeyList | None, key: Key, wanted: Wanted, at: str, previous: str) -> KeyList:
+def _with(listed: KeyList | None, key: Key, wanted: KeyRequest, at: str, previous: str) -> KeyList:
     """Return the list with one more key, and with the roles of its owner."""
     if listed is None:
         listed = KeyList(version=0, previous="", issued_at=at, admins=1, people=[], keys=[])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kfm.app.authority.label_file import File, said, scalar
-from kfm.app.stewards.label_report import holds
+from kfm.app.stewards.label_report import classification_of
 from kfm.errors import BadInput, KfmError
 from kfm.fsio import Fs, failing_as_storage, write_apart
 from kfm.model import refs
@@ -217,7 +217,7 @@ def _looser(session: Session, before: Labels, after: Labels, label: Label, index
             if not any(addressed.get(kind) == value for kind, value in label.of.given().items()):
                 continue
             was, will = (
-                holds(session, labels, name, source.known_as, dataset.sensitivity or None, today)
+                classification_of(session, labels, name, source.known_as, dataset.sensitivity or None, today)
                 for labels in (before, after)
             )
             if "label.missing" not in was.rules and loosens(was, will) and said(label) not in found:

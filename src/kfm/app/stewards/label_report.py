@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kfm.config.dataset_settings import DatasetConfig
 
 
-class Shown(msgspec.Struct, frozen=True):
+class SourceLabels(msgspec.Struct, frozen=True):
     """The labels that apply to one source of a dataset, and their effect."""
 
     dataset: str
@@ -51,12 +51,12 @@ class Shown(msgspec.Struct, frozen=True):
     made: dict[str, Level]  # by zone: the level of the dataset's version, with what it inherited
 
 
-def shown(session: Session, wanted: str, today: str) -> list[Shown]:
+def source_labels(session: Session, wanted: str, today: str) -> list[SourceLabels]:
     """Return the report on each source of a dataset, of all datasets if `wanted` is empty, or on each source with this
     address. BadInput if nothing has that name."""
     file, labels = File(session.resolved), labels_in_force(session)
     wanted_ones = _sources(session.config.datasets, wanted)
-    return [_shown(session, file, labels, dataset, source, today) for dataset, source in wanted_ones]
+    return [_source_labels(session, file, labels, dataset, source, today) for dataset, source in wanted_ones]
 
 
 def unused(session: Session) -> list[LabelAt]:
@@ -95,11 +95,11 @@ def _sources(datasets: dict[str, DatasetConfig], wanted: str) -> Iterator[tuple[
     yield from found
 
 
-def _shown(session: Session, file: File, labels: Labels, dataset: str, source: str, today: str) -> Shown:
+def _source_labels(session: Session, file: File, labels: Labels, dataset: str, source: str, today: str) -> SourceLabels:
     declared = session.config.datasets[dataset]
     address = declared.sources[source].known_as if source else ""
-    standing = holds(session, labels, dataset, address, declared.sensitivity or None, today)
-    return Shown(
+    standing = classification_of(session, labels, dataset, address, declared.sensitivity or None, today)
+    return SourceLabels(
         dataset=dataset,
         source=source,
         address=address,
@@ -120,7 +120,9 @@ def _shown(session: Session, file: File, labels: Labels, dataset: str, source: s
     )
 
 
-def holds(session: Session, labels: Labels, dataset: str, address: str, declared: Level | None, today: str) -> Standing:
+def classification_of(
+    session: Session, labels: Labels, dataset: str, address: str, declared: Level | None, today: str
+) -> Standing:
     """Return the classification of a source by the labels, by kfm.yml, and by what the state remembers of its
     address."""
     now = standing_of_source(labels, dataset=dataset, source=address, digest="", today=today, declared=declared)

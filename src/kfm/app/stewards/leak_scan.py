@@ -26,14 +26,14 @@ _ORDER: tuple[Verdict, ...] = ("clean", "review", "deny")
 _UNREADABLE = ScanReport(verdict="deny", leaks=(Leak(rule="gate.unreadable", count=1),))
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownFingerprints(msgspec.Struct, frozen=True):
     """Fingerprints of protected values, and the marker that makes fingerprints under the same key."""
 
     fingerprints: Fingerprints
     marker: Marker
 
 
-class FileFound(msgspec.Struct, frozen=True):
+class FileLeaks(msgspec.Struct, frozen=True):
     """A file that is not clean."""
 
     file: str  # path below the scanned folder; a number if the name itself shows a protected value
@@ -41,15 +41,15 @@ class FileFound(msgspec.Struct, frozen=True):
     leaks: tuple[Leak, ...]
 
 
-class Scanned(msgspec.Struct, frozen=True):
+class ScanResult(msgspec.Struct, frozen=True):
     """The result of a scan: the worst verdict, the number of files, and those that are not clean."""
 
     verdict: Verdict
     files: int
-    found: list[FileFound]
+    found: list[FileLeaks]
 
 
-def known_of_file(file: str, mask: str, key: str, env: Any) -> Known:
+def known_of_file(file: str, mask: str, key: str, env: Any) -> KnownFingerprints:
     """Return the fingerprints of the protected values in a file. Both sides are fingerprinted now, so without a key a
     random one is used. BadInput if the file lacks the column of record ids."""
     policy = policy_at(mask)
@@ -67,10 +67,10 @@ def known_of_file(file: str, mask: str, key: str, env: Any) -> Known:
     else:
         lats, lngs = (map(str, table.get(name, ())) for name in (location.latitude, location.longitude))
         points = list(zip(lats, lngs, strict=True))
-    return Known(marker.of(ids, points, finer_than=policy.resolution), marker)
+    return KnownFingerprints(marker.of(ids, points, finer_than=policy.resolution), marker)
 
 
-def known_of_state(session: Session) -> list[Known]:
+def known_of_state(session: Session) -> list[KnownFingerprints]:
     """Return the fingerprints of everything that this installation knows to be protected. Denied if a key is missing,
     because values under it could not be found."""
     found: dict[str, Fingerprints] = {}
@@ -85,7 +85,7 @@ def known_of_state(session: Session) -> list[Known]:
                 hint="do this where the key is, named under `custodians:` in kfm.yml",
                 rule="key.missing",
             )
-        known.append(Known(prints, Marker(fingerprints(key))))
+        known.append(KnownFingerprints(prints, Marker(fingerprints(key))))
     return known
 
 
@@ -97,12 +97,12 @@ def _point(geometry: Any) -> tuple[str, str]:
     return str(lat), str(lng)
 
 
-def scanned(path: str, known: list[Known]) -> Scanned:
+def scan_files(path: str, known: list[KnownFingerprints]) -> ScanResult:
     """Scan a file, or every file below a folder, and return the result. Links and special files are not read, and count
     as denied."""
     if not os.path.lexists(path):
         raise BadInput(f"{printable(path)} is not there", hint="look at the path")
-    found: list[FileFound] = []
+    found: list[FileLeaks] = []
     count = 0
     for count, name in enumerate(_files(path), 1):
         report = _report(os.path.join(path, name) if name else path, known)
@@ -113,9 +113,9 @@ def scanned(path: str, known: list[Known]) -> Scanned:
             verdict, leaks = "deny", (*leaks, Leak(rule="gate.name", count=1))
             said = f"file {count}, whose name says too much"
         if verdict != "clean":
-            found.append(FileFound(said, verdict, leaks))
+            found.append(FileLeaks(said, verdict, leaks))
     worst: Verdict = max((one.verdict for one in found), key=_ORDER.index, default=_ORDER[0])
-    return Scanned(worst, count, found)
+    return ScanResult(worst, count, found)
 
 
 def _files(path: str) -> Iterator[str]:
@@ -136,7 +136,7 @@ def _files(path: str) -> Iterator[str]:
                 yield name
 
 
-def _report(path: str, known: list[Known]) -> ScanReport:
+def _report(path: str, known: list[KnownFingerprints]) -> ScanReport:
     if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) >= LARGEST:
         return _UNREADABLE
     body = read_bytes(path)
@@ -149,7 +149,7 @@ def _report(path: str, known: list[Known]) -> ScanReport:
     return ScanReport(verdict=verdict, leaks=tuple(Leak(rule=rule, count=count) for rule, count in counts.items()))
 
 
-def denied(result: Scanned) -> Denied:
+def denied(result: ScanResult) -> Denied:
     """Return the error that a command raises when a scan found something."""
     files = "1 file shows" if len(result.found) == 1 else f"{len(result.found)} files show"
     if result.verdict == "review":

@@ -89,7 +89,7 @@ def repair(session: Session, dataset: str) -> tuple[list[Difference], list[Effec
         gone = _gone(dataset, moves, live_versions(moves, keep)) or ([] if moves else [f"datasets/{dataset}"])
         unknown = [path for path in foreign if path.count("/") == 3]  # a version that no ref ever named
         telling.clear(foreign, list(dict.fromkeys([*gone, *unknown])))
-        if any(difference.kind != "foreign" for difference in found) and label_match.are_right(session):
+        if any(difference.kind != "foreign" for difference in found) and label_match.labels_match(session):
             altered = [difference.path for difference in found if difference.kind == "altered"]
             page = f"datasets/{dataset}/index.html"
             telling.mend([path for path in altered if path not in (pointer_path(dataset), page)])

@@ -168,10 +168,10 @@ def discover(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _drafted(options: argparse.Namespace, resolved: Resolved, found: Discovery) -> Draft:
-    from kfm.app.previews.draft_pull_request import foretold, propose
+    from kfm.app.previews.draft_pull_request import predicted_draft, propose
 
     if options.dry_run:
-        return foretold(resolved, found, options.base)
+        return predicted_draft(resolved, found, options.base)
     return propose(resolved, found, options.base, options.remote)
 
 

@@ -70,20 +70,20 @@ def diff(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _points(session: Session, options: argparse.Namespace) -> tuple[Point, Point]:
-    from kfm.app.data.version_diff import found, superseded
+    from kfm.app.data.version_diff import find_point, superseded
 
     if options.b is not None:
         if "@" not in options.a and "/" not in options.a and options.a not in session.config.datasets:
-            after = found(session, options.b)
-            return found(session, options.a, beside=after.dataset), after
-        before = found(session, options.a)
-        return before, found(session, options.b, beside=before.dataset)
+            after = find_point(session, options.b)
+            return find_point(session, options.a, beside=after.dataset), after
+        before = find_point(session, options.a)
+        return before, find_point(session, options.b, beside=before.dataset)
     if options.to is not None and "@" in options.a:
         raise BadInput("A names a version, and --to another", hint="leave one of them out")
-    after = found(session, options.a if options.to is None else f"{options.a}@{options.to}")
+    after = find_point(session, options.a if options.to is None else f"{options.a}@{options.to}")
     if options.leaves is None:
         return superseded(session, after), after
-    return found(session, f"{after.dataset}@{options.leaves}"), after
+    return find_point(session, f"{after.dataset}@{options.leaves}"), after
 
 
 def _tell(screen: Screen, found: Difference) -> None:

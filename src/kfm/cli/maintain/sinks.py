@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kfm.app.metadata.ledger_sinks import how_far, retry
+from kfm.app.metadata.ledger_sinks import retry, sink_progress
 from kfm.app.session.input_checks import one_line
 from kfm.cli.session import opened
 from kfm.errors import EXIT_CODES
@@ -31,7 +31,7 @@ def sinks(options: argparse.Namespace, screen: Screen) -> int:
     if options.what:
         return _retry(options, screen)
     with opened(options, screen, "read") as session:
-        found = how_far(session)
+        found = sink_progress(session)
     if screen.json:
         screen.data(
             [
@@ -68,7 +68,7 @@ def _retry(options: argparse.Namespace, screen: Screen) -> int:
     name = one_line("NAME", options.sink)
     with opened(options, screen, "write") as session:
         problems = retry(session, name)
-        how = next(each for each in how_far(session) if each.name == name)
+        how = next(each for each in sink_progress(session) if each.name == name)
     for problem in problems:
         screen.fail(str(problem))
     if screen.json:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kfm.app.authority.keyring import in_force, now, signer_at
 from kfm.app.stewards import key_changes
-from kfm.app.stewards.key_changes import Wanted, new_key
+from kfm.app.stewards.key_changes import KeyRequest, new_key
 from kfm.cli.render import Screen
 from kfm.cli.session import code_of, opened, person
 from kfm.errors import BadInput
@@ -14,7 +14,7 @@ from kfm.errors import BadInput
 if TYPE_CHECKING:
     import argparse
 
-    from kfm.app.stewards.key_changes import Made
+    from kfm.app.stewards.key_changes import KeyChange
     from kfm.cli.parser import Parser
 
 
@@ -70,7 +70,7 @@ def new(options: argparse.Namespace, screen: Screen) -> int:
     if options.public and options.out:
         raise BadInput("--public has a private half already", hint="leave out --out")
     signers = [signer_at(path) for path in options.key]
-    wanted = Wanted(
+    wanted = KeyRequest(
         person=options.person,
         roles=options.role,
         custodians=options.custodian,
@@ -95,7 +95,7 @@ def revoke(options: argparse.Namespace, screen: Screen) -> int:
     return _told(screen, made)
 
 
-def _told(screen: Screen, made: Made) -> int:
+def _told(screen: Screen, made: KeyChange) -> int:
     code = code_of(made.receipt)
     if screen.json:
         screen.data({"key": made.key, "file": made.file if not code else "", "receipt": made.receipt})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kfm.app.authority.keyring import in_force
 from kfm.app.authority.label_change import clear_copies
 from kfm.app.authority.labels_in_force import is_as_signed
-from kfm.app.runs.execution import moving, work
+from kfm.app.runs.execution import operation_request, work
 from kfm.app.session.input_checks import one_line
 from kfm.app.stewards.label_edit import make_ready, params_of
 from kfm.app.stewards.public_repair import take_back
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import argparse
 
     from kfm.app.stewards.label_edit import Change
-    from kfm.app.stewards.label_report import Shown
+    from kfm.app.stewards.label_report import SourceLabels
     from kfm.cli.parser import Parser
 
 
@@ -58,10 +58,10 @@ def arguments(parser: Parser) -> None:
 
 
 def show(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.stewards.label_report import shown, unused
+    from kfm.app.stewards.label_report import source_labels, unused
 
     with opened(options, screen, "read") as session:
-        rows = shown(session, options.name or "", today())
+        rows = source_labels(session, options.name or "", today())
         lost = [] if options.name else unused(session)
         as_signed = is_as_signed(session)
     if screen.json:
@@ -93,7 +93,7 @@ def show(options: argparse.Namespace, screen: Screen) -> int:
     return 0
 
 
-def _tell(screen: Screen, row: Shown) -> None:
+def _tell(screen: Screen, row: SourceLabels) -> None:
     named = f"{row.dataset}/{row.source}" if row.source else row.dataset
     if row.days_left is not None and row.days_left < 0:
         screen.say(f"{named}: the consent ended on {row.expires}; it is closed until the custodian renews it")
@@ -162,7 +162,9 @@ def _signed(options: argparse.Namespace, screen: Screen, made: Change, said: dic
     with opened(options, screen, "write") as session:
         make_ready(made)
         tally = Tally(screen)
-        asked = moving("labels", made.dataset, params_of(session, made), signer=signer, days=options.days, **said)
+        asked = operation_request(
+            "labels", made.dataset, params_of(session, made), signer=signer, days=options.days, **said
+        )
         receipts = work(session, [asked], tally).receipts
     moves = [(receipt.job_type, move.ref) for receipt in receipts for move in receipt.moves]
     order = next((ref.partition("/")[2] for kind, ref in moves if kind == "operation.request"), "")

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from kfm.app.authority.signed_policies import masked_source
-from kfm.app.stewards.leak_scan import denied, known_of_file, known_of_state, scanned
+from kfm.app.stewards.leak_scan import denied, known_of_file, known_of_state, scan_files
 from kfm.app.stewards.mask_preview import Previewed, check_picture, write_picture
 from kfm.cli.operation import deploy
 from kfm.cli.render import Screen, clean
@@ -17,7 +17,7 @@ from kfm.model import refs
 if TYPE_CHECKING:
     import argparse
 
-    from kfm.app.stewards.leak_scan import Known
+    from kfm.app.stewards.leak_scan import KnownFingerprints
     from kfm.app.stewards.mask_preview import Preview
     from kfm.cli.parser import Parser
     from kfm.config import Resolved
@@ -161,7 +161,7 @@ def leaks_scan(options: argparse.Namespace, screen: Screen) -> int:
         known = [known_of_file(options.against, options.mask, options.key or "", os.environ)]
     else:
         known = _known_of_state(options, screen)
-    result = scanned(options.path, known)
+    result = scan_files(options.path, known)
     if screen.json:
         screen.data(result)
     else:
@@ -180,7 +180,7 @@ def leaks_scan(options: argparse.Namespace, screen: Screen) -> int:
     return EXIT_CODES["denied"]
 
 
-def _known_of_state(options: argparse.Namespace, screen: Screen) -> list[Known]:
+def _known_of_state(options: argparse.Namespace, screen: Screen) -> list[KnownFingerprints]:
     if options.mask or options.key:
         raise BadInput(
             "--mask and --key are for --against", hint="what this installation knows is under keys that kfm.yml names"

@@ -17,7 +17,7 @@ from kfm.parsing.record_shape import nearest
 if TYPE_CHECKING:
     import argparse
 
-    from kfm.app.runs.due_schedules import Shown
+    from kfm.app.runs.due_schedules import ScheduleStatus
     from kfm.cli.parser import Parser
     from kfm.config import Resolved
     from kfm.model.schedules import Schedule, Tick
@@ -90,10 +90,10 @@ def arguments(parser: Parser) -> None:
 
 
 def schedule_list(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.runs.due_schedules import is_overdue, shown
+    from kfm.app.runs.due_schedules import is_overdue, schedule_statuses
 
     with opened(options, screen, "read") as session:
-        found = list(shown(session))
+        found = list(schedule_statuses(session))
         newest = session.state.ticks.newest()
         now_ms = session.clock.now_ms()
     if screen.json:
@@ -132,7 +132,7 @@ def schedule_list(options: argparse.Namespace, screen: Screen) -> int:
     return _dead_man(options, found, now_ms)
 
 
-def _dead_man(options: argparse.Namespace, found: list[Shown], now_ms: int) -> int:
+def _dead_man(options: argparse.Namespace, found: list[ScheduleStatus], now_ms: int) -> int:
     dead = options.check and any(is_overdue(each, now_ms) for each in found)
     return EXIT_CODES["refused" if dead else "done"]
 
@@ -214,13 +214,13 @@ def _switch(options: argparse.Namespace, screen: Screen, operation: str) -> int:
 
 
 def schedule_trigger(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.runs.due_schedules import ask, one
+    from kfm.app.runs.due_schedules import one, request_run
 
     who = person(options)
     resolved = settings(options)
     schedule = one(resolved, options.schedule)
     with opened(options, screen, "write", resolved) as session:
-        trigger = ask(session, schedule, **who)
+        trigger = request_run(session, schedule, **who)
     if screen.json:
         screen.data(trigger)
     else:
@@ -230,12 +230,12 @@ def schedule_trigger(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def pools(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.session.pools import shown
+    from kfm.app.session.pools import pool_statuses
 
     resolved = settings(options)
     names = [known_pool(resolved, name) for name in options.pool]
     with opened(options, screen, "read", resolved) as session:
-        found = shown(session, names or sorted(resolved.config.pools))
+        found = pool_statuses(session, names or sorted(resolved.config.pools))
         now_ms = session.clock.now_ms()
     if screen.json:
         screen.data(found)

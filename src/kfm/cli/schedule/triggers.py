@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kfm.app.daemon.source_watch import Watch
-from kfm.app.runs.execution import retrying, work
+from kfm.app.runs.execution import retry_request, work
 from kfm.app.runs.queries import trigger, triggers
 from kfm.cli import Stopped
 from kfm.cli.listener import teller
@@ -73,7 +73,7 @@ def triggers_retry(options: argparse.Namespace, screen: Screen) -> int:
     """Run a trigger now: one that waits as it is, one that ended as a new one like it."""
     with opened(options, screen, "write") as session:
         tally = Tally(screen)
-        outcome = work(session, [retrying(options.trigger)], tally)
+        outcome = work(session, [retry_request(options.trigger)], tally)
         show_runs(session, screen, tally, outcome)
         return tally.code
 

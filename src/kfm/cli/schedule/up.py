@@ -10,7 +10,7 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from kfm.app.daemon.daemon_loop import Beside, Upkeep
+from kfm.app.daemon.daemon_loop import Daemon, TickThread
 from kfm.app.runs.execution import Outcome, Undelivered
 from kfm.app.runs.settlement import settle_session
 from kfm.app.session.session import open_session
@@ -107,7 +107,7 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
     with ExitStack() as stack:
         session = stack.enter_context(opened(options, screen, "write", resolved, events))
         tally = Tally(screen)
-        upkeep = Upkeep(session, names, tally.failed, goes_on=patience.goes_on)
+        upkeep = Daemon(session, names, tally.failed, goes_on=patience.goes_on)
         stack.callback(upkeep.end)
         if options.listen:
             door = server_module().taking_webhooks(partial(open_session, resolved), *options.listen, tls)
@@ -115,7 +115,7 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
         if not options.once:
             screen.say(f"up: schedules {upkeep.schedules}, datasets {len(names)}; Ctrl-C ends it")
         if upkeep.schedules and not options.once:
-            beside = Beside(partial(open_session, resolved, log=session.log, clock=session.clock), upkeep, names)
+            beside = TickThread(partial(open_session, resolved, log=session.log, clock=session.clock), upkeep, names)
             beside.start()
             stack.callback(beside.end)
         kept = Outcome() if options.once else None
@@ -143,7 +143,7 @@ def _artifacts(options: argparse.Namespace, resolved: Resolved) -> tuple[str, li
     return artifacts_folder(options, resolved), []
 
 
-def _once(upkeep: Upkeep, told: Callable[[Iterator[Receipt]], int], patience: Patience) -> bool:
+def _once(upkeep: Daemon, told: Callable[[Iterator[Receipt]], int], patience: Patience) -> bool:
     """Until a round makes nothing, for a new version asks for those that come after it. False: stopped before."""
     told(upkeep.begin())
     while patience.goes_on():
@@ -156,7 +156,7 @@ def _once(upkeep: Upkeep, told: Callable[[Iterator[Receipt]], int], patience: Pa
 
 
 def _keep_up(
-    upkeep: Upkeep,
+    upkeep: Daemon,
     told: Callable[[Iterator[Receipt]], int],
     follow: Callable[[], None],
     screen: Screen,
@@ -186,7 +186,7 @@ def _keep_up(
     return 0
 
 
-def _following(session: Session, upkeep: Upkeep, tally: Tally) -> Callable[[], None]:
+def _following(session: Session, upkeep: Daemon, tally: Tally) -> Callable[[], None]:
     """Tells sinks, and the outside, what others ran, or what was not heard before. The same trouble is said once."""
     said: set[tuple[str, str]] = set()
 

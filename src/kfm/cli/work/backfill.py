@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from kfm.app.backfills.backfill_control import GATES, again, marked, stands, under_way
+from kfm.app.backfills.backfill_control import GATES, again, backfill_statuses, marked, under_way
 from kfm.app.backfills.backfill_worker import Worker, is_set
-from kfm.app.runs.auto_promotion import promoted
+from kfm.app.runs.auto_promotion import promote
 from kfm.app.runs.execution import Outcome, settle
 from kfm.app.runs.settlement import settle_session
 from kfm.app.session.datasets import dataset_updater
@@ -21,7 +21,7 @@ from kfm.model.backfill_plan import WORDS
 if TYPE_CHECKING:
     import argparse
 
-    from kfm.app.backfills.backfill_control import Planned, Stand
+    from kfm.app.backfills.backfill_control import BackfillStatus, PlannedBackfill
     from kfm.app.session.session import Session
     from kfm.cli.parser import Parser
     from kfm.model.backfill_plan import Round
@@ -102,7 +102,7 @@ def plan(options: argparse.Namespace, screen: Screen) -> int:
     return 0
 
 
-def _told(found: Planned) -> dict[str, Any]:
+def _told(found: PlannedBackfill) -> dict[str, Any]:
     made = found.plan
     asked = {"emit": found.runs, "coalesce": min(found.runs, 1), "suppress": 0}[made.downstream]
     return {
@@ -203,7 +203,7 @@ def _work(options: argparse.Namespace, session: Session, screen: Screen, tally: 
             found.clear()
     _settle(session, tally, found)
     if not worker.stopped:  # what it made is published once, when all of it is there
-        _settle(session, tally, list(promoted(session, board.plan.dataset, tally.failed)))
+        _settle(session, tally, list(promote(session, board.plan.dataset, tally.failed)))
     screen.finish()
     code = tally.code
     if worker.stopped:
@@ -221,7 +221,7 @@ def _settle(session: Session, tally: Tally, receipts: list[Receipt]) -> None:
 def status(options: argparse.Namespace, screen: Screen) -> int:
     resolved = settings(options)
     with opened(options, screen, "read", resolved) as session:
-        found = stands(session, options.backfill, limit=max(options.limit, 0))
+        found = backfill_statuses(session, options.backfill, limit=max(options.limit, 0))
     if screen.json:
         screen.data([_plain(each) for each in found])
         return 0
@@ -236,7 +236,7 @@ def status(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _told_status(session: Session, screen: Screen, id: str, code: int) -> int:
-    found = stands(session, id)[0]
+    found = backfill_statuses(session, id)[0]
     if screen.json:
         screen.data(_plain(found))
     else:
@@ -244,7 +244,7 @@ def _told_status(session: Session, screen: Screen, id: str, code: int) -> int:
     return code
 
 
-def _show_stand(screen: Screen, stand: Stand) -> None:
+def _show_stand(screen: Screen, stand: BackfillStatus) -> None:
     counts = ", ".join(f"{n} {word}" for word, n in sorted(stand.counts.items()))
     screen.fields(
         [
@@ -263,15 +263,15 @@ def _show_stand(screen: Screen, stand: Stand) -> None:
         screen.table(("partition", "result", "run"), list(stand.failing))
 
 
-def _done(stand: Stand) -> int:
+def _done(stand: BackfillStatus) -> int:
     return sum(stand.counts.get(word, 0) for word in ("made", "unchanged", "done"))
 
 
-def _bad(stand: Stand) -> int:
+def _bad(stand: BackfillStatus) -> int:
     return sum(stand.counts.get(word, 0) for word in ("held", "failed", "denied", "cancelled"))
 
 
-def _plain(stand: Stand) -> dict[str, Any]:
+def _plain(stand: BackfillStatus) -> dict[str, Any]:
     made = stand.plan
     return {
         "backfill": stand.id,

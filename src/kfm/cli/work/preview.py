@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from kfm.app.previews.branch_previews import building, find, previews, proposed, write_down
+from kfm.app.previews.branch_previews import build_requests, find, previews, proposed, store_preview
 from kfm.app.runs.execution import work
 from kfm.app.runs.run_exports import write_artifacts
 from kfm.app.runs.settlement import settle_session
@@ -92,10 +92,10 @@ def preview(options: argparse.Namespace, screen: Screen) -> int:
         opened(options, screen, "write", proposal.resolved) as session,
     ):
         tally = Tally(screen)
-        outcome = work(session, building(proposal, **who), tally)
+        outcome = work(session, build_requests(proposal, **who), tally)
         if len(outcome.receipts) < len(proposal.datasets):
             return tally.code or EXIT_CODES["failed"]  # something left no receipt, so nothing is written down
-        found, at, receipt = write_down(session, proposal, outcome.receipts, actor=who["actor"])
+        found, at, receipt = store_preview(session, proposal, outcome.receipts, actor=who["actor"])
         settle_session(session)
         if receipt.status == "FAILED" or receipt.outcome == "frozen":
             tally.ended(receipt)
@@ -134,8 +134,8 @@ def listing(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def report(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.previews.preview_report import made
-    from kfm.app.previews.pull_request_checks import pull_of, tell
+    from kfm.app.previews.preview_report import report_files
+    from kfm.app.previews.pull_request_checks import post_report, pull_of
 
     resolved = settings(options)
     with opened(options, screen, "read", resolved) as session:
@@ -148,11 +148,11 @@ def report(options: argparse.Namespace, screen: Screen) -> int:
                 hint=f"build it anew: `kfm preview build {found.branch}`",
             )
         with opened(options, screen, "read", proposal.resolved) as session:
-            said, files = made(session, resolved, proposal, found, at)
+            said, files = report_files(session, resolved, proposal, found, at)
     if options.out:
         write_artifacts(os.path.abspath(options.out), files)
     if options.pull:
-        tell(pull_of(resolved, options.pull), said, files["report.md"].decode())
+        post_report(pull_of(resolved, options.pull), said, files["report.md"].decode())
     if screen.json:
         screen.data(said)
     elif not options.out:
@@ -163,7 +163,7 @@ def report(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def promote(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.previews.merged_promotion import differences, finished, promoting
+    from kfm.app.previews.merged_promotion import differences, promotion_requests, remove_promoted
     from kfm.app.previews.pull_request_checks import approved_in, pull_of
 
     resolved, who = settings(options), person(options)
@@ -181,8 +181,8 @@ def promote(options: argparse.Namespace, screen: Screen) -> int:
             _refuse(screen, at, against)
             return _code(against)
         tally = Tally(screen)
-        outcome = work(session, promoting(found, signer=signer, days=options.days, **who), tally)
-        swept = finished(session, found, actor=who["actor"])
+        outcome = work(session, promotion_requests(found, signer=signer, days=options.days, **who), tally)
+        swept = remove_promoted(session, found, actor=who["actor"])
         settle_session(session)
         if screen.json:
             refused: list[Difference] = []
@@ -220,13 +220,13 @@ def _code(against: list[Difference]) -> int:
 
 
 def sweep(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.previews.preview_expiry import old
+    from kfm.app.previews.preview_expiry import expired_previews
 
     resolved, who = settings(options), person(options)
     if options.days < 0:
         raise BadInput("--days is less than 0", hint="0 takes every preview away")
     with opened(options, screen, "dry" if options.dry_run else "write", resolved) as session:
-        found = old(session, options.days)
+        found = expired_previews(session, options.days)
         codes = _sweep(session, screen, found, who) if not options.dry_run else []
         if screen.json:
             screen.data([{"branch": each.branch, "preview": each.preview, "why": each.why} for each in found])
@@ -237,10 +237,10 @@ def sweep(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _sweep(session: Session, screen: Screen, found: list[Any], who: dict[str, str]) -> list[int]:
-    from kfm.app.previews.preview_expiry import swept
+    from kfm.app.previews.preview_expiry import remove_expired
 
     tally = Tally(screen)
     for each in found:
-        tally.ended(swept(session, each, reason=who["reason"], actor=who["actor"]))
+        tally.ended(remove_expired(session, each, reason=who["reason"], actor=who["actor"]))
     settle_session(session)
     return [tally.code]

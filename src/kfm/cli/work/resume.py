@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kfm.app.runs.execution import resuming, work
+from kfm.app.runs.execution import resume_request, work
 from kfm.app.runs.queries import find_run
 from kfm.cli.render import Screen
 from kfm.cli.run_report import (
@@ -33,7 +33,7 @@ def resume(options: argparse.Namespace, screen: Screen) -> int:
             run_id = find_run(session, options.run)
     with opened(options, screen, "write", resolved) as session:
         tally = Tally(screen)
-        outcome = work(session, [resuming(run_id)], tally, all_are_ours=True)
+        outcome = work(session, [resume_request(run_id)], tally, all_are_ours=True)
         if not (outcome.receipts or tally.errors):
             screen.say("no run was left to resume" if outcome.effects else "nothing was left to resume")
         if outcome.effects:

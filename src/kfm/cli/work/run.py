@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from kfm.app.session import input_checks
-from kfm.app.session.input_checks import as_flag, one_line, several
+from kfm.app.session.input_checks import as_flag, one_line, requested_datasets
 from kfm.cli import DEFAULTS
 from kfm.cli.render import Screen
 from kfm.cli.run_report import (
@@ -89,16 +89,16 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
     partition = one_line("--partition", options.partition)
     overrides = set_aside(options, who["reason"])
     resolved = settings(options)
-    names = several(resolved, tuple(options.dataset), partition, as_flag)
+    names = requested_datasets(resolved, tuple(options.dataset), partition, as_flag)
     folder = artifacts_folder(options, resolved)
     stamp = _check_schedules(options, resolved) if screen.is_kfm else ""
     events: list[dict[str, Any]] = []
-    from kfm.app.runs.execution import running, work
+    from kfm.app.runs.execution import run_request, work
 
     with opened(options, screen, "dry" if options.dry_run else "write", resolved, events) as session:
         tally = Tally(screen, tell_noop=options.exit_code)
         meant = {"window": window, "partition": partition, **overrides, **who}
-        outcome = work(session, (running(name, **meant) for name in names), tally)
+        outcome = work(session, (run_request(name, **meant) for name in names), tally)
         if stamp and not options.dry_run:
             from kfm.app.maintenance.check_stamp import keep
 
@@ -131,6 +131,6 @@ def set_aside(options: argparse.Namespace, reason: str) -> dict[str, Any]:
         raise BadInput(
             f"--allow-deletions {printable(text)} is not a number of keys", hint="give a whole number, 1 or more"
         )
-    return input_checks.set_aside(
+    return input_checks.checked_overrides(
         force=options.force, abandon=options.abandon, allow_deletions=int(text or 0), reason=reason, spelled=as_flag
     )

@@ -290,8 +290,8 @@ class Reading {
     return number - number === 0 ? number : this.flaw(NOT_FINITE);
   }
 
-  /** A text from its opening quote on. `told`: half a surrogate pair in it is a flaw at this place. */
-  string(told) {
+  /** A text from its opening quote on. `strict`: half a surrogate pair in it is a flaw at this place. */
+  string(strict) {
     const { text } = this;
     const start = this.at;
     this.at += 1;
@@ -313,7 +313,7 @@ class Reading {
     this.at += 1;
     if (!escaped) return text.slice(start + 1, this.at - 1);
     const out = JSON.parse(text.slice(start, this.at));
-    return told && !out.isWellFormed() ? this.flaw(HALF_PAIR) : out;
+    return strict && !out.isWellFormed() ? this.flaw(HALF_PAIR) : out;
   }
 
   deeper() {

@@ -5,7 +5,7 @@ import fs from "node:fs";
 import { KfmError, placeOf, StorageFailed, Unavailable } from "./errors.mjs";
 import { DEFAULTS, VERSION } from "./generated/words.mjs";
 import { BrokenPipe, Screen } from "./render.mjs";
-import { parse, Told, Usage } from "./runner.mjs";
+import { parse, HelpRequest, Usage } from "./runner.mjs";
 import { strerror } from "./store/system.mjs";
 
 /** A signal: unwinds, so that leases are freed and nothing is half done. */
@@ -28,7 +28,7 @@ export async function main(argv, env) {
     try {
       options = parse(argv);
     } catch (problem) {
-      if (!(problem instanceof Told)) throw problem;
+      if (!(problem instanceof HelpRequest)) throw problem;
       screen.text(problem.message);
       screen.finish();
       return 0;

@@ -40,12 +40,12 @@ export async function opened({ options, screen, env, work }, mode, resolved, eve
   }
 }
 
-export async function knownDataset(door, resolved, text) {
+export async function knownDataset(command, resolved, text) {
   const name = datasetId(text);
   const known = Object.keys(resolved.config.datasets).sort(compare);
   if (known.includes(name)) return name;
   const zones = ["processed", "published", "switch/dataset"];
-  const stayed = await opened(door, "read", resolved, null, (session) => {
+  const stayed = await opened(command, "read", resolved, null, (session) => {
     return zones.some((zone) => session.state.ref(`${zone}/${name}`));
   });
   if (stayed) return name;

@@ -56,7 +56,7 @@ export class Screen {
   #outColor;
   #errColor;
   #progressShown = false;
-  #told = ["", "", 0]; // subject and stage of the last progress, and when
+  #lastShown = ["", "", 0]; // subject and stage of the last progress, and when
 
   constructor({ json, quiet, verbose, no_color: noColor }, env) {
     this.json = json;
@@ -157,9 +157,9 @@ export class Screen {
   progress(stage, done, total) {
     if (this.quiet || this.verbose || !tty.isatty(2)) return;
     const now = new SystemClock().monotonic();
-    const [subject, before, when] = this.#told;
+    const [subject, before, when] = this.#lastShown;
     if (subject === this.subject && before === stage && now - when < 0.1 && done !== total) return;
-    this.#told = [this.subject, stage, now];
+    this.#lastShown = [this.subject, stage, now];
     const what = this.subject ? `${clean(this.subject)}: ${clean(stage)}` : clean(stage);
     const share = total ? ` of ${grouped(total)} (${Math.floor((100 * done) / total)} %)` : "";
     const count = total || done ? ` ${grouped(done)}${share}` : "";

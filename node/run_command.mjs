@@ -88,20 +88,20 @@ function setAside(options, reason) {
 }
 
 export async function run(options, screen, env, work) {
-  const door = { options, screen, env, work };
+  const command = { options, screen, env, work };
   const who = person(options);
   const window = oneLine("--window", options.window);
   const overrides = setAside(options, who.reason);
   const resolved = await settings(options, env);
   const named = [];
-  for (const name of options.dataset) named.push(await knownDataset(door, resolved, name));
+  for (const name of options.dataset) named.push(await knownDataset(command, resolved, name));
   const names = named.length ? named : Object.keys(resolved.config.datasets).sort(compare);
   if (!names.length) {
     throw new BadInput("the configuration names no dataset", { hint: "add one under `datasets:`" });
   }
   const folder = artifactsFolder(options, resolved);
   const events = [];
-  return opened(door, options.dry_run ? "dry" : "write", resolved, events, async (session) => {
+  return opened(command, options.dry_run ? "dry" : "write", resolved, events, async (session) => {
     const tally = new Tally(screen);
     for (const name of new Set(names)) {
       const one = () => {
@@ -201,7 +201,7 @@ function showFindings(session, screen, receipts) {
 }
 
 function findingRows(sources) {
-  const told = [];
+  const table = [];
   for (const source of sources) {
     const kinds = new Map();
     const listed = new Map();
@@ -216,10 +216,10 @@ function findingRows(sources) {
       const more = listed.get(rule) < (source.counts[rule] ?? 0) ? "+" : "";
       const places = rows.filter((row) => row);
       const cut = places.length > 3 || (places.length && more) ? " …" : "";
-      told.push([source.source, column, rule, `${rows.length}${more}`, places.slice(0, 3).join(", ") + cut, message]);
+      table.push([source.source, column, rule, `${rows.length}${more}`, places.slice(0, 3).join(", ") + cut, message]);
     }
   }
-  return told;
+  return table;
 }
 
 function versionOf(session, receipt) {

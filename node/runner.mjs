@@ -10,11 +10,11 @@ export class Usage extends KfmError {
 }
 
 /** Help was asked for: nothing else is done. */
-export class Told extends Error {}
+export class HelpRequest extends Error {}
 
 const HELP_FLAGS = ["-h", "--help"];
 
-/** The options that were typed. Global flags may stand before or after the command; for --help it throws Told. */
+/** The options that were typed. Global flags may stand before or after the command; for --help it throws HelpRequest. */
 export function parse(argv) {
   return new Typed(argv).all();
 }
@@ -50,10 +50,10 @@ class Typed {
   }
 
   refuse(message, hint = "") {
-    throw new Usage(message, { hint: hint || `see \`${this.door()} --help\`` });
+    throw new Usage(message, { hint: hint || `see \`${this.command()} --help\`` });
   }
 
-  door() {
+  command() {
     return this.scope ? `updater ${this.scope}` : "updater";
   }
 
@@ -68,7 +68,7 @@ class Typed {
   }
 
   takeFlag(word) {
-    if (HELP_FLAGS.includes(word)) throw new Told(HELP[this.scope]);
+    if (HELP_FLAGS.includes(word)) throw new HelpRequest(HELP[this.scope]);
     const [name, given, equals] = cut(word);
     const known = this.known(name);
     if (known === undefined) {
@@ -99,7 +99,7 @@ class Typed {
       return;
     }
     if (onlyPlain || !known.includes(word)) {
-      this.refuse(`${this.door()} has no command ${printable(word, 40)}`, `its commands are ${known.join(", ")}`);
+      this.refuse(`${this.command()} has no command ${printable(word, 40)}`, `its commands are ${known.join(", ")}`);
     }
     this.found[this.scope ? "subcommand" : "command"] = word;
     this.scope = this.scope ? `${this.scope} ${word}` : word;

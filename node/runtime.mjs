@@ -113,8 +113,8 @@ export class Session {
       const python = { hint: `run it with \`python -m updater run ${id}\`` };
       const { custodians, ledger, attest, policy } = this.config;
       const signs = ledger.sign_with || attest.sign_with || declared.promote === "auto";
-      const told = "kfm.yml asks for signatures, policies, promote: auto or a pool, and this runner has none of them";
-      if (signs || policy.url || policy.folder || declared.pool) throw new BadInput(told, python);
+      const message = "kfm.yml asks for signatures, policies, promote: auto or a pool, and this runner has none of them";
+      if (signs || policy.url || policy.folder || declared.pool) throw new BadInput(message, python);
       const said = Object.values(declared.sources).map((source) => ({ ...source, ...dataContract(source) }));
       const alone = PYTHON_ALONE.find((name) => said.some((source) => source[name] || source.format === name));
       const beyond = alone ? `has a source with ${alone}` : said.some((source) => source.dataset) && "reads other datasets";

@@ -14,7 +14,7 @@ export function* chunksOf(objects, name) {
 
 /** The lines of a stream, without their ends, as text or as `bytes`. The last one may have no end. */
 export function* linesOf(file, { bytes = false } = {}) {
-  const told = (pieces) => {
+  const joined = (pieces) => {
     const line = pieces.length === 1 ? pieces[0] : Buffer.concat(pieces);
     return bytes ? line : line.toString("utf8");
   };
@@ -23,10 +23,10 @@ export function* linesOf(file, { bytes = false } = {}) {
     let start = 0;
     for (let end; (end = chunk.indexOf(10, start)) >= 0; start = end + 1) {
       rest.push(chunk.subarray(start, end));
-      yield told(rest);
+      yield joined(rest);
       rest = [];
     }
     if (start < chunk.length) rest.push(chunk.subarray(start));
   }
-  if (rest.length) yield told(rest);
+  if (rest.length) yield joined(rest);
 }

@@ -4,29 +4,29 @@ import { canonical } from "../canonical.mjs";
 import { digest } from "../keys.mjs";
 import { Layout, replace } from "../records.mjs";
 
-export async function acquire(walk) {
-  walk.stage = "ADMIT";
+export async function acquire(context) {
+  context.stage = "ADMIT";
   const inputs = []; // a run that does not get them all has none
-  for (const name of walk.updater.sources) {
-    const [ref, contract] = await pinned(walk, name);
-    if (contract !== null) walk.contracts.set(inputs.length, contract);
+  for (const name of context.updater.sources) {
+    const [ref, contract] = await pinned(context, name);
+    if (contract !== null) context.contracts.set(inputs.length, contract);
     inputs.push(ref);
   }
-  walk.inputs = inputs;
+  context.inputs = inputs;
 }
 
 /** A source of the configuration by its name: what it is now, and the contract it must keep. */
-async function pinned(walk, name) {
-  const { ports } = walk;
+async function pinned(context, name) {
+  const { ports } = context;
   const [base, contract] = ports.sources.get(name);
-  const request = replace(base, { now_ms: ports.clock.nowMs(), partition: walk.updater.windowed(walk.trigger) });
+  const request = replace(base, { now_ms: ports.clock.nowMs(), partition: context.updater.windowed(context.trigger) });
   ports.progress("fetch", 0, 0);
   const source = await ports.openSource(request.uri);
-  const known = walk.trigger.force ? null : ports.state.checkpoint(request.uri);
+  const known = context.trigger.force ? null : ports.state.checkpoint(request.uri);
   const fetched = await source.fetch(request, known, ports.objects);
-  walk.checkpoints.push(fetched.checkpoint);
-  walk.bytesIn += fetched.bytes_on_wire;
-  walk.say("source.pinned", { source: name, not_modified: fetched.not_modified, size: fetched.ref.size });
+  context.checkpoints.push(fetched.checkpoint);
+  context.bytesIn += fetched.bytes_on_wire;
+  context.say("source.pinned", { source: name, not_modified: fetched.not_modified, size: fetched.ref.size });
   if (contract === null) return [fetched.ref, null];
   return [replace(fetched.ref, { contract_hash: digest(canonical(contract)), layout: layoutOf(contract) }), contract];
 }

@@ -33,53 +33,53 @@ export class Duplicate {
 
 export class Stopped {}
 
-export function admit(walk) {
-  walk.stage = "ADMIT";
-  const { trigger, updater } = walk;
+export function admit(context) {
+  context.stage = "ADMIT";
+  const { trigger, updater } = context;
   checkReason(trigger);
-  walk.inputHash = inputHash(walk.inputs);
-  walk.runKey = runKeyOf(walk.inputs, trigger.window, updater.version);
-  walk.claimKey = claimKey(
+  context.inputHash = inputHash(context.inputs);
+  context.runKey = runKeyOf(context.inputs, trigger.window, updater.version);
+  context.claimKey = claimKey(
     updater.id,
     updater.version,
-    walk.dataset,
+    context.dataset,
     trigger.window,
-    walk.inputHash,
+    context.inputHash,
     trigger.params,
   );
-  const { state } = walk.ports;
-  walk.codeChanged = codeChanged(state, updater, walk.dataset);
-  const done = hasRivals(walk) ? null : duplicate(walk, state.claimed(walk.claimKey));
+  const { state } = context.ports;
+  context.codeChanged = codeChanged(state, updater, context.dataset);
+  const done = hasRivals(context) ? null : duplicate(context, state.claimed(context.claimKey));
   if (done !== null) {
-    return walk.switches.every((name) => ["", "open"].includes(state.ref(name))) ? done : stopped(walk);
+    return context.switches.every((name) => ["", "open"].includes(state.ref(name))) ? done : stopped(context);
   }
   try {
-    return claim(walk);
+    return claim(context);
   } catch (problem) {
-    if (problem instanceof Frozen) return stopped(walk); // reported before anything was claimed
+    if (problem instanceof Frozen) return stopped(context); // reported before anything was claimed
     throw problem;
   }
 }
 
-export function stopped(walk) {
-  walk.admission = "frozen";
+export function stopped(context) {
+  context.admission = "frozen";
   return new Stopped();
 }
 
-export function duplicate(walk, latest) {
-  if (latest === null || latest.status !== "COMMITTED" || walk.trigger.force || !isLive(walk, latest)) return null;
-  walk.admission = "duplicate";
+export function duplicate(context, latest) {
+  if (latest === null || latest.status !== "COMMITTED" || context.trigger.force || !isLive(context, latest)) return null;
+  context.admission = "duplicate";
   return new Duplicate(latest);
 }
 
-export function isLive(walk, run) {
-  const { state } = walk.ports;
+export function isLive(context, run) {
+  const { state } = context.ports;
   if (state.ref(`processed/${run.dataset}`) !== run.version_digest) return false;
   const version = state.datasetVersion(run.dataset, run.version_digest);
   const last = version && (version.validated_by || version.run_id);
   const other = last && last !== run.run_id ? state.run(last) : run;
   if (other === null || contractsOf(other) !== contractsOf(run)) return false;
-  return isThere(walk.ports.objects, run.version_digest);
+  return isThere(context.ports.objects, run.version_digest);
 }
 
 function isThere(objects, version) {
@@ -96,46 +96,46 @@ function isThere(objects, version) {
 
 const contractsOf = (run) => run.inputs.map((source) => source.contract_hash).join();
 
-export function claim(walk) {
-  const { updater } = walk;
-  const { settings, state } = walk.ports;
+export function claim(context) {
+  const { updater } = context;
+  const { settings, state } = context.ports;
   let lease = null;
   let run = null;
-  const admission = state.transaction(null, { durable: false, switches: walk.switches }, (tx) => {
-    const latest = state.claimed(walk.claimKey); // read again inside the transaction
-    const done = duplicate(walk, latest);
-    if (done !== null && !hasRivals(walk)) return done;
-    lease = tx.acquire(`${updater.id}/${walk.dataset}`, settings.holder, settings.lease_ms);
+  const admission = state.transaction(null, { durable: false, switches: context.switches }, (tx) => {
+    const latest = state.claimed(context.claimKey); // read again inside the transaction
+    const done = duplicate(context, latest);
+    if (done !== null && !hasRivals(context)) return done;
+    lease = tx.acquire(`${updater.id}/${context.dataset}`, settings.holder, settings.lease_ms);
     if (done !== null) {
-      closeSuperseded(walk, tx);
+      closeSuperseded(context, tx);
       tx.release(lease);
       return done;
     }
-    if (latest !== null && latest.status === "RUNNING" && !abandonsUnfinished(walk.trigger)) {
-      run = replace(latest, { attempt: latest.attempt + 1, trigger: takenUp(walk, latest) });
+    if (latest !== null && latest.status === "RUNNING" && !abandonsUnfinished(context.trigger)) {
+      run = replace(latest, { attempt: latest.attempt + 1, trigger: takenUp(context, latest) });
       tx.saveRun(run);
       return new Resume(run);
     }
-    closeSuperseded(walk, tx);
-    run = newRun(walk, latest);
+    closeSuperseded(context, tx);
+    run = newRun(context, latest);
     tx.claim(run);
     return new Fresh(run.n);
   });
   // Only now: what a transaction said that was rolled back is not so.
-  tellSuperseded(walk);
+  tellSuperseded(context);
   if (admission instanceof Duplicate) return admission;
-  walk.lease = lease;
-  walk.run = run;
-  walk.renewedMs = walk.ports.clock.nowMs();
-  if (!settings.dry_run) heartbeat.begin(walk);
+  context.lease = lease;
+  context.run = run;
+  context.renewedMs = context.ports.clock.nowMs();
+  if (!settings.dry_run) heartbeat.begin(context);
   if (admission instanceof Resume) {
-    walk.trigger = replace(walk.trigger, { correlation_id: run.trigger.correlation_id });
-    walk.admission = "resume";
-    walk.startedMs = walk.renewedMs;
-    walk.replays = run.attempt - 1;
+    context.trigger = replace(context.trigger, { correlation_id: run.trigger.correlation_id });
+    context.admission = "resume";
+    context.startedMs = context.renewedMs;
+    context.replays = run.attempt - 1;
   }
-  walk.bind(run.run_id);
-  walk.say("run.started", { status: "started", admission: walk.admission });
+  context.bind(run.run_id);
+  context.say("run.started", { status: "started", admission: context.admission });
   return admission;
 }
 
@@ -149,24 +149,24 @@ function takenUp({ trigger: asked }, latest) {
   return replace(kept, { force, abandon, allow_deletions, reason, actor });
 }
 
-export function newRun(walk, latest) {
+export function newRun(context, latest) {
   const n = latest !== null ? latest.n + 1 : 0;
   return Run({
-    run_id: runId(walk.claimKey, n),
-    claim_key: walk.claimKey,
+    run_id: runId(context.claimKey, n),
+    claim_key: context.claimKey,
     n,
-    run_key: walk.runKey,
-    input_hash: walk.inputHash,
-    updater_id: walk.updater.id,
-    updater_version: walk.updater.version,
-    dataset: walk.dataset,
-    trigger: walk.trigger,
+    run_key: context.runKey,
+    input_hash: context.inputHash,
+    updater_id: context.updater.id,
+    updater_version: context.updater.version,
+    dataset: context.dataset,
+    trigger: context.trigger,
     status: "RUNNING",
-    started_at: rfc3339(walk.startedMs),
-    inputs: [...walk.inputs],
-    metadata: { ...walk.ports.metadata },
-    continues: continued(walk, latest),
-    code_hash: walk.updater.code_hash,
+    started_at: rfc3339(context.startedMs),
+    inputs: [...context.inputs],
+    metadata: { ...context.ports.metadata },
+    continues: continued(context, latest),
+    code_hash: context.updater.code_hash,
   });
 }
 
@@ -175,13 +175,13 @@ function continued({ trigger }, latest) {
   return latest.plan_hash ? latest.run_id : latest.continues;
 }
 
-export function* rivals(walk) {
-  const wanted = canonical(walk.trigger.params);
-  for (const run of walk.ports.state.openRuns(walk.dataset)) {
+export function* rivals(context) {
+  const wanted = canonical(context.trigger.params);
+  for (const run of context.ports.state.openRuns(context.dataset)) {
     if (
-      run.updater_id === walk.updater.id &&
-      run.dataset === walk.dataset &&
-      run.trigger.window === walk.trigger.window &&
+      run.updater_id === context.updater.id &&
+      run.dataset === context.dataset &&
+      run.trigger.window === context.trigger.window &&
       canonical(run.trigger.params).equals(wanted)
     ) {
       yield run;
@@ -189,41 +189,41 @@ export function* rivals(walk) {
   }
 }
 
-function hasRivals(walk) {
-  for (const _ of rivals(walk)) return true;
+function hasRivals(context) {
+  for (const _ of rivals(context)) return true;
   return false;
 }
 
-export function closeSuperseded(walk, tx) {
-  for (const old of rivals(walk)) {
-    if (old.updater_version !== walk.updater.version && !abandonsUnfinished(walk.trigger)) {
+export function closeSuperseded(context, tx) {
+  for (const old of rivals(context)) {
+    if (old.updater_version !== context.updater.version && !abandonsUnfinished(context.trigger)) {
       throw new PlanDrift(
         `run ${old.run_id} of ${old.updater_id} ${old.updater_version} is unfinished ` +
-          `and this is version ${walk.updater.version}`,
+          `and this is version ${context.updater.version}`,
         {
           hint:
             "finish it with the old version (`kfm resume`), or abandon it: " +
-            `\`kfm run ${walk.dataset} --abandon --reason …\``,
+            `\`kfm run ${context.dataset} --abandon --reason …\``,
         },
       );
     }
     let why = "a later run over other inputs took its place";
-    if (abandonsUnfinished(walk.trigger)) {
-      why = `abandoned with --abandon by ${walk.trigger.actor}: ${walk.trigger.reason}`;
+    if (abandonsUnfinished(context.trigger)) {
+      why = `abandoned with --abandon by ${context.trigger.actor}: ${context.trigger.reason}`;
     }
     const note = ErrorNote({ code: "run.superseded", message: why });
     tx.saveRun(replace(old, { status: "FAILED" }));
-    tx.receipt(closingReceipt(walk, old, "superseded", note), { op: walk.updater.op });
-    measureSuperseded(walk, tx, old, note);
-    walk.superseded.push([old, note]);
-    if (old.trigger.trigger_id !== walk.trigger.trigger_id) tx.finishTrigger(old.trigger, old.run_id);
+    tx.receipt(closingReceipt(context, old, "superseded", note), { op: context.updater.op });
+    measureSuperseded(context, tx, old, note);
+    context.superseded.push([old, note]);
+    if (old.trigger.trigger_id !== context.trigger.trigger_id) tx.finishTrigger(old.trigger, old.run_id);
   }
 }
 
-function tellSuperseded(walk) {
-  for (const [old, { code }] of walk.superseded) {
+function tellSuperseded(context) {
+  for (const [old, { code }] of context.superseded) {
     const correlation_id = old.trigger.correlation_id || old.trigger.trigger_id || null;
-    const log = walk.log.bind({ run_id: old.run_id, job_id: old.claim_key.slice(0, 32), correlation_id });
+    const log = context.log.bind({ run_id: old.run_id, job_id: old.claim_key.slice(0, 32), correlation_id });
     log.event("run.superseded", { status: "failed", outcome: "superseded", error: { code } });
   }
 }
@@ -232,10 +232,10 @@ export function staysOpen(problem) {
   return [Broken, Conflict, Frozen, PlanDrift].some((kind) => problem instanceof kind);
 }
 
-export function leave(walk) {
-  if (walk.lease === null) return;
+export function leave(context) {
+  if (context.lease === null) return;
   try {
-    walk.ports.state.release(walk.lease);
+    context.ports.state.release(context.lease);
   } catch (problem) {
     if (!(problem instanceof KfmError)) throw problem;
   }

@@ -12,11 +12,11 @@ export function codeChanged(state, updater, dataset) {
 }
 
 export function codeWarnings({ version }, outcome) {
-  let told = "made what is there; nothing is run again until `version` changes (or use --force)";
+  let effect = "made what is there; nothing is run again until `version` changes (or use --force)";
   if (["done", "unchanged"].includes(outcome)) {
-    told = `made what was there, and this run is of version ${version} too; change \`version\` with the declaration`;
+    effect = `made what was there, and this run is of version ${version} too; change \`version\` with the declaration`;
   } else if (outcome !== "noop") {
     return [];
   }
-  return [ErrorNote({ code: "code.changed", message: `the declaration changed since version ${version} ${told}` })];
+  return [ErrorNote({ code: "code.changed", message: `the declaration changed since version ${version} ${effect}` })];
 }

@@ -5,10 +5,10 @@ import { entriesOf } from "../manifests.mjs";
 import { printable } from "../names.mjs";
 import { holdsRows } from "../csv_format.mjs";
 
-export function checkEmptied(walk, step, inlineMax) {
-  const before = entryBefore(walk, step);
+export function checkEmptied(context, step, inlineMax) {
+  const before = entryBefore(context, step);
   if (before === null) return;
-  if (before.size <= inlineMax && !holdsRows(before.media_type, walk.ports.objects.read(before.digest))) return;
+  if (before.size <= inlineMax && !holdsRows(before.media_type, context.ports.objects.read(before.digest))) return;
   const what = "has no rows any more: all were filtered away";
   throw new Held(`output ${printable(step.key.join("/"))} ${what}`, {
     hint: "what was published stays; if it is right, set allow_empty: true for the output",
@@ -17,11 +17,11 @@ export function checkEmptied(walk, step, inlineMax) {
 }
 
 /** Outputs without rows are few: the whole version is read for one. */
-function entryBefore(walk, step) {
-  const current = walk.ports.state.ref(`processed/${walk.dataset}`);
+function entryBefore(context, step) {
+  const current = context.ports.state.ref(`processed/${context.dataset}`);
   if (!current || step.key === null) return null;
   const wanted = JSON.stringify(step.key);
-  for (const entry of entriesOf(walk.ports.objects, current)) {
+  for (const entry of entriesOf(context.ports.objects, current)) {
     if (JSON.stringify(entry.key) === wanted) return entry;
   }
   return null;

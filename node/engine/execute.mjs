@@ -27,24 +27,24 @@ const MOST_READ = 1 << 20; // bytes of a document that is read for what it says 
 const CLOSING = ["UPSERT", "LINEAGE"]; // what the commit does
 const CARRIED = 4096; // finished steps of an earlier run in one segment
 
-export async function execute(walk) {
-  walk.stage = "EXECUTE";
-  walk.results = new Results(walk.plan.steps);
-  const planned = walk.admission === "resume" ? replay(walk, walk.results) : false;
-  if (!planned) carryOver(walk, walk.results);
+export async function execute(context) {
+  context.stage = "EXECUTE";
+  context.results = new Results(context.plan.steps);
+  const planned = context.admission === "resume" ? replay(context, context.results) : false;
+  if (!planned) carryOver(context, context.results);
   const { StepReader } = await import("./step_reader.mjs"); // only where there is something to do: it is not free to load
-  await walk.updater.prepare();
+  await context.updater.prepare();
   const { readFrom } = await import("./output_description.mjs");
-  const crew = new Crew(walk, new StepReader(walk), readFrom);
-  walk.tail = await workOff(walk, crew, planned);
-  walk.tailRows = crew.takeRows();
+  const crew = new Crew(context, new StepReader(context), readFrom);
+  context.tail = await workOff(context, crew, planned);
+  context.tailRows = crew.takeRows();
 }
 
-async function workOff(walk, crew, planned) {
+async function workOff(context, crew, planned) {
   let finished = [];
-  const { results } = walk;
-  const { clock, settings } = walk.ports;
-  const left = undone(walk.plan, results);
+  const { results } = context;
+  const { clock, settings } = context.ports;
+  const left = undone(context.plan, results);
   const largest = settings.window;
   let window = Math.min(FIRST_WINDOW, largest);
   while (true) {
@@ -52,7 +52,7 @@ async function workOff(walk, crew, planned) {
     if (!batch.length && !crew.inFlight) break;
     if (batch.length || finished.length) {
       // The last steps of all get their DONE from the commit itself, one sync less.
-      write(walk, crew, finished, batch, !planned);
+      write(context, crew, finished, batch, !planned);
       planned = true;
     }
     const begun = clock.monotonic();
@@ -61,80 +61,80 @@ async function workOff(walk, crew, planned) {
       window = Math.min(2 * window, largest);
     }
     results.add(finished);
-    if (crew.failures.length) giveUp(walk, crew, finished);
-    walk.ports.progress("execute", results.done, results.steps);
+    if (crew.failures.length) giveUp(context, crew, finished);
+    context.ports.progress("execute", results.done, results.steps);
   }
   if (!planned) {
     // a plan without steps to perform
-    walk.ports.state.transaction(walk.lease, { switches: walk.switches }, (tx) => {
-      appendPlan(walk, tx, ["PLAN"], [], CLOSING);
+    context.ports.state.transaction(context.lease, { switches: context.switches }, (tx) => {
+      appendPlan(context, tx, ["PLAN"], [], CLOSING);
     });
   }
   return finished;
 }
 
-function carryOver(walk, results) {
-  const { continues } = walk.run;
+function carryOver(context, results) {
+  const { continues } = context.run;
   if (!continues) return;
   const kept = new Map();
-  for (const [segment] of walk.ports.state.segments(continues)) {
-    if (segment.plan_hash !== walk.plan.planHash) continue;
+  for (const [segment] of context.ports.state.segments(continues)) {
+    if (segment.plan_hash !== context.plan.planHash) continue;
     for (const done of segment.done) kept.set(done[0], done);
     for (const [at, said] of segment.described) results.described.set(at, said);
   }
-  const { objects } = walk.ports;
-  walk.carried = [...kept.values()].sort((a, b) => a[0] - b[0]).filter(([, name]) => objects.has(name));
-  results.add(walk.carried);
-  walk.say("run.continued", { continues, steps: walk.carried.length });
+  const { objects } = context.ports;
+  context.carried = [...kept.values()].sort((a, b) => a[0] - b[0]).filter(([, name]) => objects.has(name));
+  results.add(context.carried);
+  context.say("run.continued", { continues, steps: context.carried.length });
 }
 
-function appendPlan(walk, tx, phases, intent, then) {
-  const payload = writePlan(walk, tx);
-  const { carried } = walk;
-  walk.carried = [];
+function appendPlan(context, tx, phases, intent, then) {
+  const payload = writePlan(context, tx);
+  const { carried } = context;
+  context.carried = [];
   let at = 0;
   for (; carried.length - at > CARRIED; at += CARRIED) {
     // a large plan is cut as its windows were
     const done = carried.slice(at, at + CARRIED);
-    append(walk, tx, at ? ["EXECUTE"] : phases, { done, payload: at ? {} : payload });
+    append(context, tx, at ? ["EXECUTE"] : phases, { done, payload: at ? {} : payload });
   }
-  append(walk, tx, at ? ["EXECUTE"] : phases, { done: carried.slice(at), intent, payload: at ? {} : payload, then });
+  append(context, tx, at ? ["EXECUTE"] : phases, { done: carried.slice(at), intent, payload: at ? {} : payload, then });
 }
 
-function replay(walk, results) {
-  for (const [segment, name] of walk.ports.state.segments(walk.run.run_id)) {
+function replay(context, results) {
+  for (const [segment, name] of context.ports.state.segments(context.run.run_id)) {
     results.add(segment.done);
     for (const [at, said] of segment.described) results.described.set(at, said);
-    walk.segments = segment.n + 1;
-    walk.lastSegment = name;
+    context.segments = segment.n + 1;
+    context.lastSegment = name;
   }
-  return walk.segments > 0;
+  return context.segments > 0;
 }
 
-function write(walk, crew, finished, batch, planRecord) {
-  const { clock, settings, state } = walk.ports;
-  state.transaction(walk.lease, { switches: walk.switches }, (tx) => {
+function write(context, crew, finished, batch, planRecord) {
+  const { clock, settings, state } = context.ports;
+  state.transaction(context.lease, { switches: context.switches }, (tx) => {
     const rows = crew.takeRows();
     if (rows.length) tx.objects(rows);
-    const last = batch.length && walk.results.done + crew.inFlight + batch.length === walk.results.steps;
+    const last = batch.length && context.results.done + crew.inFlight + batch.length === context.results.steps;
     const [intent, then] = [ranges(batch), last ? CLOSING : []];
-    if (planRecord) appendPlan(walk, tx, ["PLAN", "EXECUTE"], intent, then);
-    else append(walk, tx, ["EXECUTE"], { done: finished, intent, then });
+    if (planRecord) appendPlan(context, tx, ["PLAN", "EXECUTE"], intent, then);
+    else append(context, tx, ["EXECUTE"], { done: finished, intent, then });
     const now = clock.nowMs();
-    if (now - walk.renewedMs > Math.floor(settings.lease_ms / 3)) {
-      tx.renew(walk.lease, settings.lease_ms);
-      walk.renewedMs = now;
+    if (now - context.renewedMs > Math.floor(settings.lease_ms / 3)) {
+      tx.renew(context.lease, settings.lease_ms);
+      context.renewedMs = now;
     }
   });
 }
 
-function giveUp(walk, crew, finished) {
+function giveUp(context, crew, finished) {
   const failures = crew.failures.sort((a, b) => a[0] - b[0]);
   for (const [, problem] of failures) if (problem instanceof Broken) throw problem;
-  walk.ports.state.transaction(walk.lease, {}, (tx) => {
+  context.ports.state.transaction(context.lease, {}, (tx) => {
     tx.objects(crew.takeRows());
     const failed = failures.map(([position, problem]) => [position, problem.code]);
-    append(walk, tx, ["EXECUTE"], { done: finished, failed });
+    append(context, tx, ["EXECUTE"], { done: finished, failed });
   });
   throw failures[0][1];
 }
@@ -167,15 +167,15 @@ function* undone(plan, results) {
 
 /** Who performs: this process, a step after the other. */
 class Crew {
-  #walk;
+  #context;
   #reader;
   #readFrom;
   #todo = [];
   #rows = [];
   #given = new Set(); // digests among the rows, and among those taken not long before
 
-  constructor(walk, reader, readFrom) {
-    this.#walk = walk;
+  constructor(context, reader, readFrom) {
+    this.#context = context;
     this.#reader = reader;
     this.#readFrom = readFrom;
     this.failures = [];
@@ -190,7 +190,7 @@ class Crew {
 
   /** Begin these; return what is finished, at the latest when all is, or after a short while if some is. */
   async perform(batch) {
-    const { breathe, clock, settings } = this.#walk.ports;
+    const { breathe, clock, settings } = this.#context.ports;
     const flushes = settings.threads > 1; // one thread in Python works off its whole window, too
     this.#todo.push(...batch);
     this.inFlight += batch.length;
@@ -200,7 +200,7 @@ class Crew {
     const begun = clock.monotonic();
     let at = 0;
     for (; at < this.#todo.length && !this.failures.length; at += 1) {
-      beat(this.#walk);
+      beat(this.#context);
       this.#one(...this.#todo[at], finished);
       if (flushes && clock.monotonic() - begun > FLUSH_S && at + 1 < this.#todo.length) {
         at += 1;
@@ -214,8 +214,8 @@ class Crew {
 
   #one(position, step, finished) {
     try {
-      const { body, media_type: mediaType, rows } = this.#walk.updater.perform(step, this.#reader);
-      if (rows === 0) checkEmptied(this.#walk, step, INLINE_MAX);
+      const { body, media_type: mediaType, rows } = this.#context.updater.perform(step, this.#reader);
+      if (rows === 0) checkEmptied(this.#context, step, INLINE_MAX);
       const describes = mediaType.split(";")[0].trim() === "application/geo+json";
       if (Buffer.isBuffer(body) && body.length <= INLINE_MAX) {
         if (describes) this.#say(position, body);
@@ -236,19 +236,19 @@ class Crew {
 
   *#pieces(body) {
     for (const piece of Buffer.isBuffer(body) ? [body] : body) {
-      beat(this.#walk);
+      beat(this.#context);
       yield piece;
     }
   }
 
   #store(position, body, describes) {
-    const { objects } = this.#walk.ports;
+    const { objects } = this.#context.ports;
     const [digest, size] = objects.putStream(this.#pieces(body));
     const kept = [];
     const file = objects.open(digest);
     try {
       for (let piece; (piece = file.read(1 << 20)).length; ) {
-        beat(this.#walk);
+        beat(this.#context);
         if (describes && size <= MOST_READ) kept.push(piece);
       }
     } finally {
@@ -260,6 +260,6 @@ class Crew {
 
   #say(position, body) {
     const said = this.#readFrom(body);
-    if (Object.keys(said).length) this.#walk.results.described.set(position, said);
+    if (Object.keys(said).length) this.#context.results.described.set(position, said);
   }
 }

@@ -5,44 +5,44 @@
 
 import { Conflict, KfmError } from "../errors.mjs";
 
-export function begin(walk) {
-  walk.beating = true;
+export function begin(context) {
+  context.beating = true;
 }
 
-export function end(walk) {
-  walk.beating = false;
+export function end(context) {
+  context.beating = false;
 }
 
 /** Renew the lease if a third of its time is over. Asks the clock and no more while it is not. */
-export function beat(walk) {
-  if (!walk.beating) return;
-  const ttl = walk.ports.settings.lease_ms;
-  const now = walk.ports.clock.nowMs();
-  if (walk.lease === null || now - walk.renewedMs <= Math.floor(ttl / 3)) return;
+export function beat(context) {
+  if (!context.beating) return;
+  const ttl = context.ports.settings.lease_ms;
+  const now = context.ports.clock.nowMs();
+  if (context.lease === null || now - context.renewedMs <= Math.floor(ttl / 3)) return;
   try {
-    walk.ports.state.transaction(walk.lease, { durable: false }, (tx) => tx.renew(walk.lease, ttl));
-    walk.renewedMs = now;
+    context.ports.state.transaction(context.lease, { durable: false }, (tx) => tx.renew(context.lease, ttl));
+    context.renewedMs = now;
   } catch (problem) {
     // Someone is writing just now, or the lease was taken over, which the run will find out by itself.
     if (problem instanceof Conflict) return;
     if (!(problem instanceof KfmError)) throw problem;
-    end(walk);
+    end(context);
   }
 }
 
 /** The same pieces, with a beat before each. */
-export function* beating(walk, pieces) {
+export function* beating(context, pieces) {
   for (const piece of pieces) {
-    beat(walk);
+    beat(context);
     yield piece;
   }
 }
 
 /** The same stream, with the lease of the run looked after at every piece. */
-export function attended(walk, file) {
+export function attended(context, file) {
   return {
     read(count) {
-      beat(walk);
+      beat(context);
       return file.read(count);
     },
     close() {

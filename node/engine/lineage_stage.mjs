@@ -3,9 +3,9 @@
 import { append } from "./plan.mjs";
 import { inputItems } from "./receipt_stage.mjs";
 
-export function trace(walk, tx) {
-  walk.stage = "LINEAGE";
-  tx.lineage(walk.run.run_id, inputItems(walk));
+export function trace(context, tx) {
+  context.stage = "LINEAGE";
+  tx.lineage(context.run.run_id, inputItems(context));
   // The last segment of the run: its last steps, the moves and the lineage are done, all or none.
-  append(walk, tx, ["EXECUTE", "UPSERT", "LINEAGE"], { done: walk.tail, payload: { moves: walk.moves } });
+  append(context, tx, ["EXECUTE", "UPSERT", "LINEAGE"], { done: context.tail, payload: { moves: context.moves } });
 }

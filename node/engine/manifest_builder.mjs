@@ -20,13 +20,13 @@ export class Tally {
  * The manifest of the new version as {digest, entries, size}, and what became of the old entries. It is stored, or
  * will be with the commit: parts that the version before has are not written again. All its entries are read.
  */
-export function writeManifest(walk, before, sealed) {
+export function writeManifest(context, before, sealed) {
   const tally = new Tally();
-  const added = distinct(newEntries(walk));
-  const lines = before ? merged(oldEntries(walk, before), added, sealed, tally) : added;
-  const shelf = new Shelf(walk, before);
+  const added = distinct(newEntries(context));
+  const lines = before ? merged(oldEntries(context, before), added, sealed, tally) : added;
+  const shelf = new Shelf(context, before);
   const made = plant(shelf, lines);
-  walk.tailRows.push(...shelf.rows);
+  context.tailRows.push(...shelf.rows);
   return [made, tally];
 }
 
@@ -66,25 +66,25 @@ function* cut(shelf, level, lines, whole) {
 /** Where new parts lie: small ones wait for the commit, large ones are files at once. */
 class Shelf {
   rows = [];
-  #walk;
+  #context;
   #known;
   #waiting = 0;
 
-  constructor(walk, before) {
-    this.#walk = walk;
-    this.#known = new Set(before ? [...partsOf(walk.ports.objects, before)].map(([name]) => name) : []);
+  constructor(context, before) {
+    this.#context = context;
+    this.#known = new Set(before ? [...partsOf(context.ports.objects, before)].map(([name]) => name) : []);
   }
 
   put(body) {
-    const { objects, state } = this.#walk.ports;
-    beat(this.#walk);
+    const { objects, state } = this.#context.ports;
+    beat(this.#context);
     const name = digest(body);
     if (this.#known.has(name)) return name;
     if (body.length > INLINE_MAX) return objects.put(body);
     this.rows.push([name, body]);
     this.#waiting += body.length;
     if (this.#waiting > FLUSH) {
-      state.transaction(this.#walk.lease, { durable: false }, (tx) => tx.objects(this.rows));
+      state.transaction(this.#context.lease, { durable: false }, (tx) => tx.objects(this.rows));
       this.rows = [];
       this.#waiting = 0;
     }
@@ -93,9 +93,9 @@ class Shelf {
 }
 
 /** [key, its line of the manifest, 1 entry, size of the object], sorted by key. */
-function newEntries(walk) {
-  const { plan, results } = walk;
-  beat(walk);
+function newEntries(context) {
+  const { plan, results } = context;
+  beat(context);
   const entries = plan.all.map((step, position) => {
     const [, name, size, mediaType] = results.get(position);
     const said = results.described.get(position);
@@ -121,8 +121,8 @@ export function byParts(a, b) {
   return a.length - b.length;
 }
 
-function* oldEntries(walk, manifest) {
-  for (const line of entryLines(walk.ports.objects, manifest)) {
+function* oldEntries(context, manifest) {
+  for (const line of entryLines(context.ports.objects, manifest)) {
     const entry = JSON.parse(line);
     yield [entry.key, `${line}\n`, 1, entry.size];
   }

@@ -5,25 +5,25 @@ import { Held } from "../errors.mjs";
 import { replace } from "../records.mjs";
 import { attended, beat } from "./heartbeat.mjs";
 
-export async function quarantine(walk) {
-  walk.stage = "QUARANTINE";
-  if (walk.run !== null && walk.run.plan_hash) {
+export async function quarantine(context) {
+  context.stage = "QUARANTINE";
+  if (context.run !== null && context.run.plan_hash) {
     // resumed: inspected before it was planned
-    walk.inputs = [...walk.run.inputs];
-    walk.heldReport = walk.run.held;
+    context.inputs = [...context.run.inputs];
+    context.heldReport = context.run.held;
     return;
   }
   const reports = [];
   try {
-    for (const [i, contract] of walk.contracts) {
-      walk.inputs[i] = await examine(walk, i, contract, reports);
+    for (const [i, contract] of context.contracts) {
+      context.inputs[i] = await examine(context, i, contract, reports);
     }
   } finally {
     if (reports.length) {
-      walk.heldReport = walk.ports.objects.put(canonical({ dataset: walk.dataset, sources: reports }));
+      context.heldReport = context.ports.objects.put(canonical({ dataset: context.dataset, sources: reports }));
     }
   }
-  walk.inputs = walk.inputs.map((ref) =>
+  context.inputs = context.inputs.map((ref) =>
     !ref.accepted_hash && ref.content_hash ? replace(ref, { accepted_hash: ref.content_hash }) : ref,
   );
 }
@@ -31,33 +31,33 @@ export async function quarantine(walk) {
 // What a contract may say to a limit that held a source, although it says nothing of it.
 const SETTINGS = { "rows.none": "allow_empty: true", "rows.share": "max_held_share", "rows.shrunk": "shrink_limit" };
 
-export function rowsBefore(walk, ref) {
-  const { state } = walk.ports;
-  const current = state.ref(`processed/${walk.dataset}`);
-  const version = current ? state.datasetVersion(walk.dataset, current) : null;
+export function rowsBefore(context, ref) {
+  const { state } = context.ports;
+  const current = state.ref(`processed/${context.dataset}`);
+  const version = current ? state.datasetVersion(context.dataset, current) : null;
   const run = version !== null ? state.run(version.validated_by || version.run_id) : null;
   const known = ({ name, uri }) => name || uri;
   const before = run?.inputs.find((source) => known(source) === known(ref));
   return before ? before.rows - before.held_rows : 0;
 }
 
-export async function examine(walk, i, contract, reports) {
+export async function examine(context, i, contract, reports) {
   const { inspect } = await import("./source_check.mjs"); // only where there is a contract: it is not free to load
-  const ref = walk.inputs[i];
-  const { objects } = walk.ports;
+  const ref = context.inputs[i];
+  const { objects } = context.ports;
   const name = ref.name || "source";
-  walk.ports.progress("check", 0, 0);
+  context.ports.progress("check", 0, 0);
   const accepted = objects.stage();
   const held = objects.stage();
   const into = (staging) => (chunk) => {
-    beat(walk);
+    beat(context);
     staging.write(chunk);
   };
   let report;
   let heldHash = "";
   try {
-    const open = () => attended(walk, objects.open(ref.content_hash));
-    report = inspect(open, contract, name, into(accepted), into(held), { before: rowsBefore(walk, ref) });
+    const open = () => attended(context, objects.open(ref.content_hash));
+    report = inspect(open, contract, name, into(accepted), into(held), { before: rowsBefore(context, ref) });
     if (report.held_rows) [heldHash] = held.commit();
     else held.abort();
   } catch (problem) {
@@ -65,16 +65,16 @@ export async function examine(walk, i, contract, reports) {
     held.abort();
     throw problem;
   }
-  walk.findings.push(...report.findings);
+  context.findings.push(...report.findings);
   if (report.held || report.held_rows || report.changed) reports.push(reportOf(ref, report, heldHash));
-  walk.say("source.inspected", {
+  context.say("source.inspected", {
     source: name,
     rows: report.rows,
     held_rows: report.held_rows,
     held: report.held,
     findings: report.finding_counts,
   });
-  walk.inputs[i] = replace(ref, { rows: report.rows, held_rows: report.held_rows }); // reported in any case
+  context.inputs[i] = replace(ref, { rows: report.rows, held_rows: report.held_rows }); // reported in any case
   if (report.held) {
     accepted.abort();
     const first = report.cause ?? report.findings[0];
@@ -83,7 +83,7 @@ export async function examine(walk, i, contract, reports) {
     const why = first.message.replace(/; the source is held$/, "");
     const setting = SETTINGS[first.rule] ? `if it is right, its contract may set ${SETTINGS[first.rule]}; ` : "";
     throw new Held(`source ${name} (${fileOf(ref.uri)}) is held: ${why} (${first.rule}${where}${column})`, {
-      hint: `see \`kfm quarantine ${walk.dataset}\`; ${setting}what was published stays`,
+      hint: `see \`kfm quarantine ${context.dataset}\`; ${setting}what was published stays`,
     });
   }
   let acceptedHash = ref.content_hash;

@@ -12,14 +12,14 @@ import { codeWarnings } from "./code_changes.mjs";
 import { measure } from "./telemetry_stage.mjs";
 import { append } from "./plan.mjs";
 
-export function record(walk, tx) {
-  const receipt = receiptOf(walk, "SUCCESS", outcomeOf(walk), walk.run.run_id);
-  tx.receipt(receipt, { op: walk.updater.op });
+export function record(context, tx) {
+  const receipt = receiptOf(context, "SUCCESS", outcomeOf(context), context.run.run_id);
+  tx.receipt(receipt, { op: context.updater.op });
   return receipt;
 }
 
-export function outcomeOf(walk) {
-  const moved = walk.moves.some((move) => /^(?:processed|published|switch)\//.test(move.ref));
+export function outcomeOf(context) {
+  const moved = context.moves.some((move) => /^(?:processed|published|switch)\//.test(move.ref));
   return moved ? "done" : "unchanged";
 }
 
@@ -30,81 +30,81 @@ function asksTheSame(one, other) {
   return canonical(replace(one, plain)).equals(canonical(replace(other, plain)));
 }
 
-export function skip(walk) {
-  const frozen = walk.admission === "frozen";
-  const receipt = walk.ports.state.transaction(null, { durable: false }, (tx) => {
-    const runId = makeRunId(`skip/${walk.claimKey}`, tx.nextIndex());
-    const made = receiptOf(walk, "SKIPPED", frozen ? "frozen" : "noop", runId);
-    tx.receipt(made, { op: walk.updater.op });
-    measure(walk, tx, "SKIPPED", runId);
-    for (const checkpoint of walk.checkpoints) tx.checkpoint(checkpoint);
-    if (!frozen) tx.finishTrigger(walk.trigger, runId);
+export function skip(context) {
+  const frozen = context.admission === "frozen";
+  const receipt = context.ports.state.transaction(null, { durable: false }, (tx) => {
+    const runId = makeRunId(`skip/${context.claimKey}`, tx.nextIndex());
+    const made = receiptOf(context, "SKIPPED", frozen ? "frozen" : "noop", runId);
+    tx.receipt(made, { op: context.updater.op });
+    measure(context, tx, "SKIPPED", runId);
+    for (const checkpoint of context.checkpoints) tx.checkpoint(checkpoint);
+    if (!frozen) tx.finishTrigger(context.trigger, runId);
     else if (
-      walk.trigger.trigger_id ||
-      ![...walk.ports.state.inbox(walk.dataset)].some((each) => asksTheSame(walk.trigger, each))
+      context.trigger.trigger_id ||
+      ![...context.ports.state.inbox(context.dataset)].some((each) => asksTheSame(context.trigger, each))
     ) {
-      tx.keepTrigger(walk.trigger);
+      tx.keepTrigger(context.trigger);
     }
     return made;
   });
-  walk.bind(receipt.run_id);
-  walk.say("run.skipped", {
+  context.bind(receipt.run_id);
+  context.say("run.skipped", {
     status: "skipped",
     outcome: receipt.outcome,
-    duration_ms: walk.elapsedMs(),
-    zone_in: zonesIn(walk),
+    duration_ms: context.elapsedMs(),
+    zone_in: zonesIn(context),
     zone_out: [],
   });
   return receipt;
 }
 
-export function fail(walk, problem) {
+export function fail(context, problem) {
   const outcome = problem instanceof Held ? "held" : problem instanceof Denied ? "denied" : "failed";
   const note = ErrorNote({ code: problem.code, message: String(problem) });
-  const { run, trigger } = walk;
-  const switches = walk.heldReport ? walk.switches : [];
-  const receipt = walk.ports.state.transaction(walk.lease, { switches }, (tx) => {
-    const runId = run?.run_id ?? makeRunId(`fail/${walk.updater.id}/${walk.dataset}`, tx.nextIndex());
-    walk.moves = walk.heldReport ? quarantineMoves(walk) : [];
-    for (const move of walk.moves) {
-      tx.move(move, { runId, op: walk.updater.op, actor: trigger.actor, reason: trigger.reason, ts: walk.now() });
+  const { run, trigger } = context;
+  const switches = context.heldReport ? context.switches : [];
+  const receipt = context.ports.state.transaction(context.lease, { switches }, (tx) => {
+    const runId = run?.run_id ?? makeRunId(`fail/${context.updater.id}/${context.dataset}`, tx.nextIndex());
+    context.moves = context.heldReport ? quarantineMoves(context) : [];
+    for (const move of context.moves) {
+      tx.move(move, { runId, op: context.updater.op, actor: trigger.actor, reason: trigger.reason, ts: context.now() });
     }
-    walk.version = null;
-    walk.changes = {};
-    const made = receiptOf(walk, "FAILED", outcome, runId, [note]);
-    tx.receipt(made, { op: walk.updater.op });
-    measure(walk, tx, "FAILED", runId, [problem.code]);
+    context.version = null;
+    context.changes = {};
+    const made = receiptOf(context, "FAILED", outcome, runId, [note]);
+    tx.receipt(made, { op: context.updater.op });
+    measure(context, tx, "FAILED", runId, [problem.code]);
     if (run !== null) {
-      keepMade(walk, tx);
+      keepMade(context, tx);
       tx.saveRun(replace(run, { status: "FAILED" }));
     }
-    if (walk.lease !== null) tx.release(walk.lease);
+    if (context.lease !== null) tx.release(context.lease);
     tx.finishTrigger(trigger, runId);
     return made;
   });
-  walk.bind(receipt.run_id);
-  walk.say("run.failed", {
+  context.bind(receipt.run_id);
+  context.say("run.failed", {
     status: "failed",
     outcome,
-    stage: walk.stage,
+    stage: context.stage,
     error: problem,
-    duration_ms: walk.elapsedMs(),
-    zone_in: zonesIn(walk),
-    zone_out: zonesOut(walk),
+    duration_ms: context.elapsedMs(),
+    zone_in: zonesIn(context),
+    zone_out: zonesOut(context),
   });
   return receipt;
 }
 
-function keepMade(walk, tx) {
-  if (walk.tail.length) {
-    tx.objects(walk.tailRows);
-    append(walk, tx, ["EXECUTE"], { done: walk.tail });
+function keepMade(context, tx) {
+  if (context.tail.length) {
+    tx.objects(context.tailRows);
+    append(context, tx, ["EXECUTE"], { done: context.tail });
   }
-  if (walk.run.locked_plan && walk.results?.done === 0) tx.unlockPlan(walk.claimKey);
+  if (context.run.locked_plan && context.results?.done === 0) tx.unlockPlan(context.claimKey);
 }
 
-export function closingReceipt(walk, old, outcome, note) {
-  return replace(receiptOf(walk, "FAILED", outcome, old.run_id, [note]), {
+export function closingReceipt(context, old, outcome, note) {
+  return replace(receiptOf(context, "FAILED", outcome, old.run_id, [note]), {
     job_id: old.claim_key.slice(0, 32),
     updater_version: old.updater_version,
     code_hash: old.code_hash,
@@ -129,10 +129,10 @@ export function closingReceipt(walk, old, outcome, note) {
   });
 }
 
-export function quarantineMoves(walk) {
-  const name = `quarantine/${walk.dataset}`;
-  const before = walk.ports.state.ref(name);
-  return before !== walk.heldReport ? [RefMove({ ref: name, before, after: walk.heldReport })] : [];
+export function quarantineMoves(context) {
+  const name = `quarantine/${context.dataset}`;
+  const before = context.ports.state.ref(name);
+  return before !== context.heldReport ? [RefMove({ ref: name, before, after: context.heldReport })] : [];
 }
 
 const total = (inputs, name) => inputs.reduce((sum, source) => sum + source[name], 0);
@@ -140,27 +140,27 @@ const total = (inputs, name) => inputs.reduce((sum, source) => sum + source[name
 const itemsOf = (inputs) =>
   inputs.map(({ uri, content_hash }) => Item({ kind: "uri", id: uri, checksum: content_hash, zone: "raw" }));
 
-export const inputItems = (walk) => itemsOf(walk.inputs);
+export const inputItems = (context) => itemsOf(context.inputs);
 
-export function zonesIn(walk) {
-  return [...new Set(inputItems(walk).map((item) => item.zone))];
+export function zonesIn(context) {
+  return [...new Set(inputItems(context).map((item) => item.zone))];
 }
 
-export function zonesOut(walk) {
-  return [...new Set(walk.moves.map((move) => move.ref.split("/")[0]))];
+export function zonesOut(context) {
+  return [...new Set(context.moves.map((move) => move.ref.split("/")[0]))];
 }
 
-export function outputItems(walk) {
-  return [Item({ kind: "dataset", id: datasetUri(walk.dataset), checksum: walk.version.digest, zone: "processed" })];
+export function outputItems(context) {
+  return [Item({ kind: "dataset", id: datasetUri(context.dataset), checksum: context.version.digest, zone: "processed" })];
 }
 
-export function receiptOf(walk, status, outcome, runId, errors = []) {
-  const { run, updater, trigger } = walk;
+export function receiptOf(context, status, outcome, runId, errors = []) {
+  const { run, updater, trigger } = context;
   return Receipt({
     run_id: runId,
-    job_id: walk.claimKey.slice(0, 32),
+    job_id: context.claimKey.slice(0, 32),
     job_type: updater.job_type,
-    dataset: walk.dataset,
+    dataset: context.dataset,
     updater_id: updater.id,
     updater_version: updater.version,
     status,
@@ -168,26 +168,26 @@ export function receiptOf(walk, status, outcome, runId, errors = []) {
     trigger: trigger.kind,
     actor: trigger.actor,
     reason: trigger.reason,
-    run_key: walk.runKey,
-    input_hash: walk.inputHash,
-    plan_hash: walk.plan?.planHash ?? "",
-    started_at: run?.started_at ?? rfc3339(walk.startedMs),
-    finished_at: walk.now(),
-    dry_run: walk.ports.settings.dry_run,
-    inputs: inputItems(walk),
-    outputs: status === "SUCCESS" ? outputItems(walk) : [],
-    moves: walk.moves,
-    steps: walk.plan?.steps ?? 0,
-    held_rows: total(walk.inputs, "held_rows"),
+    run_key: context.runKey,
+    input_hash: context.inputHash,
+    plan_hash: context.plan?.planHash ?? "",
+    started_at: run?.started_at ?? rfc3339(context.startedMs),
+    finished_at: context.now(),
+    dry_run: context.ports.settings.dry_run,
+    inputs: inputItems(context),
+    outputs: status === "SUCCESS" ? outputItems(context) : [],
+    moves: context.moves,
+    steps: context.plan?.steps ?? 0,
+    held_rows: total(context.inputs, "held_rows"),
     provenance: { tool_versions: { kfm: VERSION }, transforms: [`${updater.id}@${updater.version}`] },
     policy_decisions: [],
     errors,
     overrides: overridesOf(trigger),
-    rows: total(walk.inputs, "rows"),
-    changes: walk.changes,
+    rows: total(context.inputs, "rows"),
+    changes: context.changes,
     correlation_id: trigger.correlation_id,
     code_hash: updater.code_hash,
-    warnings: walk.codeChanged && !trigger.force ? codeWarnings(updater, outcome) : [],
-    config_hash: walk.ports.configHash,
+    warnings: context.codeChanged && !trigger.force ? codeWarnings(updater, outcome) : [],
+    config_hash: context.ports.configHash,
   });
 }

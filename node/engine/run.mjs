@@ -16,32 +16,32 @@ import { RunContext } from "./run_context.mjs";
  * stops it midway, or other code planned it. The run is then left as it is in the journal, to be resumed.
  */
 export async function run(trigger, updater, ports) {
-  const walk = new RunContext(trigger, updater, ports, ports.clock.nowMs());
+  const context = new RunContext(trigger, updater, ports, ports.clock.nowMs());
   try {
-    await acquire(walk);
-    const admission = admit(walk);
-    if (admission instanceof Duplicate) await checkUnchanged(walk, admission.run);
-    if (admission instanceof Duplicate || admission instanceof Stopped) return skip(walk);
+    await acquire(context);
+    const admission = admit(context);
+    if (admission instanceof Duplicate) await checkUnchanged(context, admission.run);
+    if (admission instanceof Duplicate || admission instanceof Stopped) return skip(context);
     const { assemble, commit, execute, quarantine, trace, upsert } = await import("./work_stages.mjs");
-    await quarantine(walk);
-    await settlePlan(walk);
-    await execute(walk);
-    assemble(walk);
-    return commit(walk, (tx) => {
-      upsert(walk, tx);
-      trace(walk, tx);
-      measure(walk, tx);
-      return record(walk, tx);
+    await quarantine(context);
+    await settlePlan(context);
+    await execute(context);
+    assemble(context);
+    return commit(context, (tx) => {
+      upsert(context, tx);
+      trace(context, tx);
+      measure(context, tx);
+      return record(context, tx);
     });
   } catch (problem) {
     try {
-      if (problem instanceof KfmError && !staysOpen(problem)) return fail(walk, problem);
+      if (problem instanceof KfmError && !staysOpen(problem)) return fail(context, problem);
       throw problem;
     } catch (worse) {
-      leave(walk);
+      leave(context);
       throw worse;
     }
   } finally {
-    heartbeat.end(walk);
+    heartbeat.end(context);
   }
 }

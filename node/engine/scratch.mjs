@@ -11,16 +11,16 @@ import { beat } from "./heartbeat.mjs";
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_RDWR } = fs.constants;
 
 /** A file of its own; a dry run gets memory instead: it writes nothing. */
-export function openScratch(walk) {
-  return walk.ports.settings.dry_run ? new MemoryScratch() : new FileScratch(walk);
+export function openScratch(context) {
+  return context.ports.settings.dry_run ? new MemoryScratch() : new FileScratch(context);
 }
 
 class FileScratch {
-  #walk;
+  #context;
   #fd;
 
-  constructor(walk) {
-    this.#walk = walk;
+  constructor(context) {
+    this.#context = context;
     this.size = 0;
     const name = path.join(os.tmpdir(), `kfm-${randomUUID()}`);
     failingAsStorage("lay something aside", () => {
@@ -31,7 +31,7 @@ class FileScratch {
 
   /** At the end; returns where it begins. */
   write(body) {
-    beat(this.#walk);
+    beat(this.#context);
     const begin = this.size;
     failingAsStorage("lay something aside", () => {
       for (let at = 0; at < body.length; ) at += fs.writeSync(this.#fd, body, at, body.length - at, begin + at);
@@ -41,7 +41,7 @@ class FileScratch {
   }
 
   readAt(offset, count) {
-    beat(this.#walk);
+    beat(this.#context);
     const body = Buffer.allocUnsafe(Math.max(0, Math.min(count, this.size - offset)));
     failingAsStorage("read what was laid aside", () => {
       for (let at = 0; at < body.length; ) at += fs.readSync(this.#fd, body, at, body.length - at, offset + at);

@@ -11,22 +11,22 @@ import { openScratch } from "./scratch.mjs";
 import { linesOf } from "../streams.mjs";
 
 export class StepReader {
-  #walk;
+  #context;
   #byName;
 
-  constructor(walk) {
-    this.#walk = walk;
-    this.#byName = new Map(walk.inputs.map((ref) => [ref.name, ref]));
+  constructor(context) {
+    this.#context = context;
+    this.#byName = new Map(context.inputs.map((ref) => [ref.name, ref]));
   }
 
   get inputs() {
-    return this.#walk.inputs;
+    return this.#context.inputs;
   }
 
   /** The accepted bytes as a stream, checked when it was read to its end. */
   open(source) {
     const ref = this.#byName.get(source);
-    return attended(this.#walk, this.#walk.ports.objects.open(ref.accepted_hash || ref.content_hash));
+    return attended(this.#context, this.#context.ports.objects.open(ref.accepted_hash || ref.content_hash));
   }
 
   table(source) {
@@ -59,7 +59,7 @@ export class StepReader {
 
   /** A file for what does not fit into memory: `write(body)` at its end, `readAt(offset, count)`, `size`, `close()`. */
   scratch() {
-    return openScratch(this.#walk);
+    return openScratch(this.#context);
   }
 
   /** Line by line, each read strictly; blank lines are passed over. Objects are Maps. */

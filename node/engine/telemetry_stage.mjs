@@ -6,30 +6,30 @@ import { parseInstant } from "../clock.mjs";
 import { RunTelemetry } from "../records.mjs";
 import { VERSION } from "../generated/words.mjs";
 
-export function measure(walk, tx, status = "SUCCESS", runId = "", errors = []) {
+export function measure(context, tx, status = "SUCCESS", runId = "", errors = []) {
   // Of a run that failed, what was made on the way depends on which step was quicker, and is named by nothing.
-  const results = status !== "FAILED" ? walk.results : null;
+  const results = status !== "FAILED" ? context.results : null;
   const found = {
-    run_id: runId || (walk.run?.run_id ?? ""),
-    source_id: walk.inputs[0]?.name ?? "",
+    run_id: runId || (context.run?.run_id ?? ""),
+    source_id: context.inputs[0]?.name ?? "",
     status,
-    failure_stage: status === "FAILED" ? walk.stage : null,
-    idempotency_state: walk.admission,
-    duration_ms: walk.elapsedMs(),
-    wal_replay_count: walk.replays,
-    inputs_count: walk.inputs.length,
-    outputs_count: walk.version?.entries ?? 0,
+    failure_stage: status === "FAILED" ? context.stage : null,
+    idempotency_state: context.admission,
+    duration_ms: context.elapsedMs(),
+    wal_replay_count: context.replays,
+    inputs_count: context.inputs.length,
+    outputs_count: context.version?.entries ?? 0,
     artifact_count: results?.done ?? 0,
-    bytes_in: walk.bytesIn,
+    bytes_in: context.bytesIn,
     bytes_out: results?.totalSize() ?? 0,
     errors,
   };
-  tx.telemetry(telemetry(walk.ports, walk.trigger, walk.updater, found));
+  tx.telemetry(telemetry(context.ports, context.trigger, context.updater, found));
 }
 
-export function measureSuperseded(walk, tx, old, note) {
+export function measureSuperseded(context, tx, old, note) {
   let retries = 0;
-  for (const [segment] of walk.ports.state.segments(old.run_id)) retries += segment.failed.length;
+  for (const [segment] of context.ports.state.segments(old.run_id)) retries += segment.failed.length;
   const found = {
     run_id: old.run_id,
     version: old.updater_version,
@@ -43,7 +43,7 @@ export function measureSuperseded(walk, tx, old, note) {
     bytes_in: null,
     errors: [note.code],
   };
-  tx.telemetry(telemetry(walk.ports, old.trigger, walk.updater, found));
+  tx.telemetry(telemetry(context.ports, old.trigger, context.updater, found));
 }
 
 function telemetry({ clock, settings }, trigger, updater, found) {

@@ -95,8 +95,8 @@ export class GitHubPublisher extends TracingPublisher {
 
   // -- releases
 
-  async #release(tag, text, { anew = false } = {}) {
-    if (!anew && this.#releases.has(tag)) return this.#releases.get(tag);
+  async #release(tag, text, { again = false } = {}) {
+    if (!again && this.#releases.has(tag)) return this.#releases.get(tag);
     let found = await this.#find(tag);
     if (found === null) {
       const wanted = { tag_name: tag, name: tag, body: text, prerelease: true, make_latest: "false" };
@@ -139,7 +139,7 @@ export class GitHubPublisher extends TracingPublisher {
     const [status, made] = await this.#ask("POST", url, body, [201, 422], headers);
     if (status === 422) {
       // It is there: from an attempt whose answer was lost, or half from one that broke off.
-      release = await this.#release(tag, "", { anew: true });
+      release = await this.#release(tag, "", { again: true });
       if (!(await this.#has(release, name, digest, size))) {
         throw new Unavailable(`GitHub did not accept ${name}`, { hint: TRY_AGAIN });
       }
@@ -178,7 +178,7 @@ export class GitHubPublisher extends TracingPublisher {
 
   async #point(tag, value) {
     const text = canonical(value).toString();
-    const release = await this.#release(tag, text, { anew: true });
+    const release = await this.#release(tag, text, { again: true });
     const url = `${this.#api}/releases/${release.id}`;
     const later = seqOf(release.body) < (value.seq ?? 0);
     if (later || (release.body !== text && this.isLatest(value))) {

@@ -28,7 +28,7 @@ export async function systemResolve(host) {
 export function dialTcp(address, port, signal) {
   return new Promise((resolve, reject) => {
     const socket = net.connect({ host: address, port, noDelay: true, allowHalfOpen: true });
-    const stop = () => socket.destroy(new Error("nobody waits for it"));
+    const stop = () => socket.destroy(new Error("no caller waits for it"));
     signal.addEventListener("abort", stop, { once: true });
     socket.once("error", reject);
     socket.once("connect", () => {

@@ -220,7 +220,7 @@ export class Wire {
       parts = [];
       size = 0;
     }
-    if (this.#tap.failure !== null && !hasEnd) throw this.#told();
+    if (this.#tap.failure !== null && !hasEnd) throw this.#asError();
     if (response.rawTrailers.length > 2 * MAX_FIELDS) throw this.#wrong(`sent more than ${MAX_FIELDS} headers`);
     if (parts.length) yield Buffer.concat(parts);
   }
@@ -231,14 +231,14 @@ export class Wire {
       this.#budget.count(this.received - this.#counted);
       this.#counted = this.received;
       if (isReady()) return;
-      if (this.#problem !== null && !this.#response?.complete) throw this.#told();
+      if (this.#problem !== null && !this.#response?.complete) throw this.#asError();
       const happened = new Promise((resolve) => (this.#wake = resolve));
       if (wasSilent(await within(happened, patience))) throw this.#budget.silence();
     }
   }
 
   /** What the parser found, or how the connection ended. */
-  #told() {
+  #asError() {
     const { shown } = this.#budget;
     const { failure } = this.#tap;
     const problem = this.#problem;

@@ -84,9 +84,9 @@ export function isRight(table, key, value, total) {
 
 export function checkRow(table, key, value, total) {
   if (isRight(table, key, value, total)) return;
-  const told = asPythonText(key);
-  throw new Corrupt(`record ${table}/${printable(told).slice(1, -1)} is damaged`, {
+  const text = asPythonText(key);
+  throw new Corrupt(`record ${table}/${printable(text).slice(1, -1)} is damaged`, {
     hint: "restore the state from a copy; nothing was changed",
-    record: told,
+    record: text,
   });
 }

@@ -98,9 +98,9 @@ function quietlyIfThere(work) {
   }
 }
 
-const nobody = new Int32Array(new SharedArrayBuffer(4));
+const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 /** Wait without doing anything else: for a lock, while nothing is open that others wait for. */
 export function sleep(ms) {
-  Atomics.wait(nobody, 0, 0, ms);
+  Atomics.wait(sleeper, 0, 0, ms);
 }

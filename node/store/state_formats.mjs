@@ -17,17 +17,17 @@ function followTheLedger(tables) {
     if (key.startsWith("publish/") && !waiting.has(payload.dataset)) waiting.set(payload.dataset, payload.run_id);
     tables.delete("outbox", key);
   }
-  const told = new Map();
-  const owed = new Set();
+  const moved = new Map();
+  const pending = new Set();
   for (const [key, body] of [...tables.scan("history", "published/")]) {
     const name = key.slice("published/".length, key.lastIndexOf("@"));
-    if (waiting.has(name) && JSON.parse(body).run_id === waiting.get(name)) owed.add(name);
-    told.set(name, owed.has(name) ? (told.get(name) ?? 0) : Number(key.slice(key.lastIndexOf("@") + 1)));
+    if (waiting.has(name) && JSON.parse(body).run_id === waiting.get(name)) pending.add(name);
+    moved.set(name, pending.has(name) ? (moved.get(name) ?? 0) : Number(key.slice(key.lastIndexOf("@") + 1)));
   }
-  for (const [name, moves] of told) {
+  for (const [name, moves] of moved) {
     tables.put("outbox", `told/publish/${name}`, Buffer.from(`{"keep":-1,"moves":${moves}}`));
   }
-  for (const name of owed) tables.put("outbox", `due/publish/${name}`, Buffer.from("{}"));
+  for (const name of pending) tables.put("outbox", `due/publish/${name}`, Buffer.from("{}"));
   for (const [index] of [...tables.scan("ledger", "", { reverse: true, limit: 1 })]) {
     tables.put("meta", "cursor/publish", Buffer.from(String(Number(index))));
   }

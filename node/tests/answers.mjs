@@ -8,7 +8,7 @@ import { read } from "../documents.mjs";
 import * as names from "../names.mjs";
 import { redacted } from "../redaction.mjs";
 import { size } from "../render.mjs";
-import { parse, Told } from "../runner.mjs";
+import { parse, HelpRequest } from "../runner.mjs";
 import { isMapping } from "../types.mjs";
 
 const bytes = (text) => Buffer.from(text, "base64");
@@ -54,7 +54,7 @@ export const ANSWERS = {
       const { scope: _, help_text: __, ...found } = parse(argv);
       return found;
     } catch (problem) {
-      if (problem instanceof Told) return { told: problem.message };
+      if (problem instanceof HelpRequest) return { told: problem.message };
       throw problem;
     }
   },

@@ -1,4 +1,4 @@
-/** The walk in Node: what must hold whatever the updater does and whenever the process dies. */
+/** A run in Node: what must hold for every updater, and after a kill at any moment. */
 
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -20,8 +20,8 @@ import { counting, Died, DyingTables, World } from "./run_driver.mjs";
 const COMPARED = ["refs", "history", "versions", "receipts", "ledger", "plans", "plan_locks", "outbox"];
 
 function left(tables) {
-  const told = ([key, body], table) => `${table} ${key} ${body}`.replace(/"token":\d+/, ""); // each holder has its own
-  return COMPARED.map((table) => [...tables.scan(table)].map((row) => told(row, table)));
+  const shown = ([key, body], table) => `${table} ${key} ${body}`.replace(/"token":\d+/, ""); // each holder has its own
+  return COMPARED.map((table) => [...tables.scan(table)].map((row) => shown(row, table)));
 }
 
 async function outcome(world, updater, options) {
@@ -80,7 +80,7 @@ function free(state, scope) {
   state.release(lease);
 }
 
-test("what is done is not done again by whoever takes it up", async () => {
+test("a resumed run does not repeat finished steps", async () => {
   const world = new World({ settings: { window: 2 } });
   const updater = counting(8);
   const dying = new DyingTables(world.tables, 4); // claim, then three windows' intents

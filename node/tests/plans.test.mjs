@@ -30,9 +30,9 @@ for (const vector of vectors("plans/bytes")) {
       plan: () => ({ steps: vector.steps.map(Step), complete: vector.complete }),
     });
     const trigger = { ...world.trigger(updater, { window: vector.window }), dataset: "gauges" };
-    const walk = new RunContext(trigger, updater, world.ports(), 0);
-    walk.inputHash = DIGEST;
-    const made = make(walk);
+    const context = new RunContext(trigger, updater, world.ports(), 0);
+    context.inputHash = DIGEST;
+    const made = make(context);
     assert.equal(Buffer.concat(made.chunks).toString(), vector.bytes);
     assert.equal(made.planHash, vector.plan_hash);
   });

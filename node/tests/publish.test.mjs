@@ -14,7 +14,7 @@ const FREE = { take: () => true, close() {} };
 
 /** What `work` does to the disk, in order, with paths below `root`. */
 function calls(t, root, work) {
-  const told = [];
+  const seen = [];
   const open = new Map();
   const below = (name) => path.relative(root, name) || ".";
   const watch = (method, tell) => {
@@ -26,12 +26,12 @@ function calls(t, root, work) {
     });
   };
   watch("openSync", (fd, name) => open.set(fd, below(name)));
-  watch("fsyncSync", (_, fd) => told.push(`sync ${open.get(fd)}`));
-  watch("mkdirSync", (_, name) => told.push(`make ${below(name)}`));
-  watch("renameSync", (_, from, to) => told.push(`name ${below(to)}`));
+  watch("fsyncSync", (_, fd) => seen.push(`sync ${open.get(fd)}`));
+  watch("mkdirSync", (_, name) => seen.push(`make ${below(name)}`));
+  watch("renameSync", (_, from, to) => seen.push(`name ${below(to)}`));
   work();
   t.mock.restoreAll();
-  return told;
+  return seen;
 }
 
 function publisher(t) {
@@ -47,13 +47,13 @@ const ways = [
 for (const [what, name, publish] of ways) {
   test(`${what} is synced, then its name, in folders that are`, (t) => {
     const [root, open] = publisher(t);
-    const told = calls(t, root, () => publish(open()));
-    assert.deepEqual(told.slice(1), [
+    const seen = calls(t, root, () => publish(open()));
+    assert.deepEqual(seen.slice(1), [
       "make d", "sync .", "make d/v", "sync d", "sync d/v/.publishing", `name ${name}`, "sync d/v",
     ]);
   });
 
-  test(`the name of ${what} that is there already is synced too: whoever gave it may have died before`, (t) => {
+  test(`the name of ${what} that is there already is synced too: the process that made it may have died before`, (t) => {
     const [root, open] = publisher(t);
     publish(open());
     assert.deepEqual(calls(t, root, () => publish(open())), ["sync d/v"]);

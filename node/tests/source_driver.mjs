@@ -59,21 +59,21 @@ function sourceOf(kind, ways, dialled) {
   if (kind === "file") return new FileSource();
   const resolve = async (host, port) => {
     if (!Object.hasOwn(ways.resolve ?? {}, host)) return systemResolve(host, port);
-    const told = ways.resolve[host];
-    if (told === "never") return new Promise(() => {});
-    if (told === null) throw Object.assign(new Error("no such name"), { code: "ENOTFOUND" });
-    if (Array.isArray(told[0])) return told.shift(); // one answer after another
-    return told;
+    const report = ways.resolve[host];
+    if (report === "never") return new Promise(() => {});
+    if (report === null) throw Object.assign(new Error("no such name"), { code: "ENOTFOUND" });
+    if (Array.isArray(report[0])) return report.shift(); // one answer after another
+    return report;
   };
   const dial = async (address, port, signal) => {
     dialled.push(`${address}:${port}`);
-    const told = ways.dial?.[address];
-    if (told === undefined) return dialTcp(address, port, signal);
-    if (typeof told === "string") throw Object.assign(new Error(told), { code: told, errno: -111 });
-    const socket = await dialTcp(told[0], told[1], signal);
-    if (told.length > 2) {
-      Object.defineProperty(socket, "remoteAddress", { value: told[2] });
-      Object.defineProperty(socket, "remotePort", { value: told[3] });
+    const report = ways.dial?.[address];
+    if (report === undefined) return dialTcp(address, port, signal);
+    if (typeof report === "string") throw Object.assign(new Error(report), { code: report, errno: -111 });
+    const socket = await dialTcp(report[0], report[1], signal);
+    if (report.length > 2) {
+      Object.defineProperty(socket, "remoteAddress", { value: report[2] });
+      Object.defineProperty(socket, "remotePort", { value: report[3] });
     }
     return socket;
   };
@@ -84,25 +84,25 @@ async function answer({ id, request, known = null, session = "", ways = {}, kind
   if (forget || !sessions.has(session)) sessions.set(session, new MemoryObjects());
   const objects = sessions.get(session);
   const dialled = [];
-  const told = { id };
+  const report = { id };
   try {
     const source = sourceOf(kind, ways, dialled);
-    told.fetched = await source.fetch(convert(FetchRequest, request), known && convert(Checkpoint, known), objects);
+    report.fetched = await source.fetch(convert(FetchRequest, request), known && convert(Checkpoint, known), objects);
   } catch (problem) {
-    if (!(problem instanceof KfmError)) told.bug = String(problem.stack);
-    told.error = {
+    if (!(problem instanceof KfmError)) report.bug = String(problem.stack);
+    report.error = {
       kind: problem.name, message: problem.message, hint: problem.hint, fields: problem.fields, code: problem.code,
     };
   }
-  told.stored = [...objects.stored.keys()];
-  told.open = objects.openStagings;
-  told.dialled = dialled;
-  return told;
+  report.stored = [...objects.stored.keys()];
+  report.open = objects.openStagings;
+  report.dialled = dialled;
+  return report;
 }
 
 net.setDefaultAutoSelectFamily?.(false);
 
 for await (const line of readline.createInterface({ input: process.stdin })) {
-  answer(JSON.parse(line)).then((told) => process.stdout.write(`${JSON.stringify(told)}\n`));
+  answer(JSON.parse(line)).then((report) => process.stdout.write(`${JSON.stringify(report)}\n`));
 }
 process.exit(0);

@@ -162,8 +162,8 @@ test("a note says nothing if it is not whole", () => {
 });
 
 for (const kind of ["sqlite", "jsonl"]) {
-  test(`${kind}: a second writer is told that it is not its turn, and sees nothing unfinished`, (context) => {
-    context.mock.method(Atomics, "wait", () => "timed-out"); // nobody waits here
+  test(`${kind}: a second writer gets an error, and sees nothing unfinished`, (context) => {
+    context.mock.method(Atomics, "wait", () => "timed-out"); // no test waits here
     const name = fresh();
     const [one, two] = [open(kind, name), open(kind, name)];
     one.begin();
@@ -293,7 +293,7 @@ test("a look at a database leaves no file, and sees what is in its log only", ()
   assert.equal(fs.existsSync(path.join(root, "nothing")), false);
 });
 
-test("large objects are files, small ones are rows, and what is damaged is told at its end", () => {
+test("large objects are files, small ones are rows, and a damaged object is reported at its end", () => {
   const name = fresh();
   const state = new StoredState(new SqliteTables(name), () => 0);
   const objects = new FileObjects(`${name}.objects`, state);
@@ -391,7 +391,7 @@ test("a lock is had by one at a time, and its file stays empty", () => {
   assert.throws(() => new FileLock(path.dirname(name)).take(), { code: "EISDIR" });
 });
 
-test("what the system says is told in words", () => {
+test("an error of the system is reported in words", () => {
   const quota = Object.assign(new Error("Unknown system error -122"), { code: "Unknown system error -122", errno: -122 });
   assert.equal(storageFailed(quota, "write a file").message, "cannot write a file: the disk quota is used up");
   for (const [name, code, said] of [

@@ -30,13 +30,13 @@ function tablesOf(kind, name) {
 }
 
 /** As it goes through the pipe: bytes as {"b": base64}. */
-function told(value) {
+function asJson(value) {
   if (Buffer.isBuffer(value)) return { b: value.toString("base64") };
   if (value === undefined) return null;
-  if (Array.isArray(value)) return value.map(told);
+  if (Array.isArray(value)) return value.map(asJson);
   if (value === null || typeof value !== "object") return value;
-  if (typeof value.next === "function") return [...value].map(told);
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, told(item)]));
+  if (typeof value.next === "function") return [...value].map(asJson);
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, asJson(item)]));
 }
 
 /** The reverse. */
@@ -116,7 +116,7 @@ const WORDS = {
 function answer(line) {
   const [word, ...given] = heard(JSON.parse(line));
   try {
-    return { ok: told(WORDS[word](...given)) };
+    return { ok: asJson(WORDS[word](...given)) };
   } catch (problem) {
     if (!(problem instanceof KfmError)) return { bug: problem.stack ?? String(problem) };
     const { code, message, hint, fields, exitCode } = problem;

@@ -1,5 +1,5 @@
 /**
- * Writes to a state and says what it was told is done: one line for every transaction that was acknowledged.
+ * Writes to a state and prints what was acknowledged: one line for every transaction that was acknowledged.
  * tests/node/store_writer.py does the same in Python, on the same state, at the same time.
  *
  *     store_writer.mjs <sqlite|jsonl> <path> <name> <rounds> <durable|mixed>
@@ -36,7 +36,7 @@ function work() {
   say("open");
   for (let i = 0; i < Number(rounds); i += 1) {
     if (durability === "mixed") sleep(1); // let the other one in
-    // Who holds the lease is inside, alone; whoever dies inside is known to be dead.
+    // Only the holder of the lease is inside; a process that dies inside is known to be dead.
     const lease = patiently(() => state.acquire("counter", me, 600_000));
     let n = 0;
     try {

@@ -22,7 +22,7 @@ export async function answer(given, limits = undefined) {
     return { made: await made(given, limits) };
   } catch (problem) {
     if (!(problem instanceof KfmError)) throw problem;
-    // Where in a line it stands is the affair of whoever wrote the line.
+    // The position in a line depends on the program that wrote the line.
     return { refused: String(problem).replace(/^case\.json:1:[0-9]+: /, "case.json: ") };
   }
 }
@@ -39,12 +39,12 @@ async function made(given, limits) {
   const inputs = updater.sources.map((name) =>
     examined(name, bodyOf(given.sources[name]), declared.contracts[name], objects),
   );
-  const walk = {
+  const context = {
     inputs,
     lease: null,
     ports: { objects: { open: (name) => stream(objects.get(name)) }, settings: { dry_run: true } },
   };
-  const reader = new StepReader(walk, null, null);
+  const reader = new StepReader(context, null, null);
   const found = [];
   for (const step of updater.plan(inputs).steps) {
     const { body } = updater.perform(step, reader);
@@ -69,7 +69,7 @@ function stream(body) {
   };
 }
 
-/** The source as the walk would hand it on: held against its contract. */
+/** The source as a run passes it on: checked against its contract. */
 function examined(name, body, contract, objects) {
   const accepted = [];
   const report = inspect(

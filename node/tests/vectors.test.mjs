@@ -49,7 +49,7 @@ const key = (name, answer) => (vector) => {
 const placeIn = (line) => /^\S+:\d+:\d+(?=: )/.exec(line)?.[0] ?? "";
 
 /** What a call gives, or where it refuses. */
-async function told(call) {
+async function outcomeOf(call) {
   try {
     return await call();
   } catch (problem) {
@@ -60,7 +60,7 @@ async function told(call) {
 
 const answerDocument = (json) => async (vector) => {
   const body = "bytes" in vector ? Buffer.from(vector.bytes, "hex") : Buffer.from(vector.text);
-  const found = await told(() => ({ canonical: canonicalText(read(body, "kfm.yml", { json }).value) }));
+  const found = await outcomeOf(() => ({ canonical: canonicalText(read(body, "kfm.yml", { json }).value) }));
   assert.deepEqual(found, "refused" in vector ? { refused: placeIn(vector.refused) } : { canonical: vector.canonical });
 };
 
@@ -70,7 +70,7 @@ async function answerConfig(vector) {
   process.chdir(folder);
   try {
     fs.writeFileSync(vector.file, vector.text);
-    const found = await told(async () => {
+    const found = await outcomeOf(async () => {
       const resolved = await load(vector.file, vector.env);
       const settings = {};
       for (const [at, { origin }] of Object.entries(vector.settings ?? {})) {

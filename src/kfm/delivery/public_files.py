@@ -218,7 +218,7 @@ class Telling:
         """A slow process must not publish again what was withdrawn meanwhile, nor remove what is published again."""
         for last in self._state.refs.history(refs.published(self._dataset), reverse=True, limit=1):
             if last.n != len(self._moves):
-                raise Moved(f"{last.ref} has moved on", hint="whoever moved it tells the outside")
+                raise Moved(f"{last.ref} has moved on", hint="the command that moved it reports it")
 
 
 def listed(objects: Objects, version: str) -> tuple[str, int]:

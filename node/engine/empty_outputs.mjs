@@ -9,9 +9,9 @@ export function checkEmptied(context, step, inlineMax) {
   const before = entryBefore(context, step);
   if (before === null) return;
   if (before.size <= inlineMax && !holdsRows(before.media_type, context.ports.objects.read(before.digest))) return;
-  const what = "has no rows any more: all were filtered away";
+  const what = "has no rows any more: all were filtered out";
   throw new Held(`output ${printable(step.key.join("/"))} ${what}`, {
-    hint: "what was published stays; if it is right, set allow_empty: true for the output",
+    hint: "the published version stays; if the output is right, set allow_empty: true for it",
     discreet: `an output ${what}`,
   });
 }

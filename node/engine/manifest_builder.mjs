@@ -158,7 +158,7 @@ function* merged(old, added, sealed, tally) {
 }
 
 function twice(key) {
-  return new Refused(`two steps give the key ${key.join("/")}`, {
+  return new Refused(`two steps write the key ${key.join("/")}`, {
     hint: "a key names one output; give each its own",
   });
 }

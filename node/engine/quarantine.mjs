@@ -83,7 +83,7 @@ export async function examine(context, i, contract, reports) {
     const why = first.message.replace(/; the source is held$/, "");
     const setting = SETTINGS[first.rule] ? `if it is right, its contract may set ${SETTINGS[first.rule]}; ` : "";
     throw new Held(`source ${name} (${fileOf(ref.uri)}) is held: ${why} (${first.rule}${where}${column})`, {
-      hint: `see \`kfm quarantine ${context.dataset}\`; ${setting}what was published stays`,
+      hint: `see \`kfm quarantine ${context.dataset}\`; ${setting}the published version stays`,
     });
   }
   let acceptedHash = ref.content_hash;

@@ -105,7 +105,7 @@ def test_a_cycle_is_refused_by_naming_it() -> None:
 
 BAD_PLANS: dict[str, tuple[Plan, str]] = {
     "twice the same id": (Plan([Step(id="a"), Step(id="a")]), "two steps"),
-    "twice the same key": (Plan([Step(id="a", key=("k",)), Step(id="b", key=("k",))]), "two steps give the key k"),
+    "twice the same key": (Plan([Step(id="a", key=("k",)), Step(id="b", key=("k",))]), "two steps write the key k"),
     "a need that is nowhere": (Plan([Step(id="a", needs=("b",))]), "not in the plan"),
     "a need that comes later, in a stream": (Plan(iter([Step(id="a", needs=("b",)), Step(id="b")])), "before it"),
     "no id": (Plan([Step(id="")]), "printable id"),

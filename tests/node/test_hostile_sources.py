@@ -304,7 +304,7 @@ def test_a_hostile_source_is_held_in_one_line_that_names_its_place(
     kind, body, reason = HELD[name]
     file = f"data/readings.{kind}"
     was, seen = by_both(tmp_path, fresh(kind, STRICT, "[]"), file, body)
-    hint = "see `kfm quarantine gauges`; what was published stays"
+    hint = "see `kfm quarantine gauges`; the published version stays"
     assert seen.answer.err == f"kfm: gauges: source readings ({file}) is held: {reason}; {hint}\n"
     assert seen.answer.code == 3
     is_kept_quiet(seen)

@@ -1,4 +1,4 @@
-"""Pins the inputs: every source becomes bytes in the store, known by their digest. Changes nothing else."""
+"""Pins the inputs of a run: fetches every source into the object store, where its digest names it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from kfm.engine.protected.source_classification import WayIn
 
 T = TypeVar("T")
-MOST_LISTED = 16 << 20  # bytes of a listing that is read while inputs are looked for
+MOST_LISTED = 16 << 20  # the most bytes of a listing that inputs() may read
 
 
 def acquire(context: RunContext) -> Acquired:
+    """Return the pinned inputs of the run. A resumed run that was planned, and every resumed operation, keeps its
+    recorded inputs."""
     context.stage = "ADMIT"
     unfinished = context.unfinished
     if unfinished is not None and (unfinished.plan_hash or context.updater.moves_only):
@@ -44,11 +46,11 @@ def acquire(context: RunContext) -> Acquired:
         refs = author_call(context, "inputs", lambda: context.updater.inputs(context.trigger, pinner))
         if not isinstance(refs, list) or not all(pinner.vouches_for(ref) for ref in refs):
             raise Refused(
-                f"inputs() of {context.updater.id} gave something that is not a list of SourceRef",
-                hint="return what sources.pin() gave",
+                f"inputs() of {context.updater.id} returned something that is not a list of SourceRef",
+                hint="return what sources.pin() returned",
             )
     except BaseException:
-        context.reached.acquired = Acquired(bytes_in=pinner.bytes_in)  # they came over the wire all the same
+        context.reached.acquired = Acquired(bytes_in=pinner.bytes_in)  # these bytes were downloaded in any case
         raise
     _inherit(context, refs)
     if pinner.way is not None and not context.updater.moves_only:
@@ -72,14 +74,14 @@ def _inherit(context: RunContext, refs: Sequence[SourceRef]) -> None:
 
 
 class Pinner:
-    """The Sources an author is handed."""
+    """The `Sources` object that an author's inputs() gets."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._world = context.world
         self.checkpoints: list[Checkpoint] = []
         self.bytes_in = 0
-        self.contracts: dict[int, DataContract] = {}  # by identity of the ref we gave
+        self.contracts: dict[int, DataContract] = {}  # by the identity of the ref that pin() returned
         self._given: dict[int, SourceRef] = {}  # likewise
         self._versions: Versions | None = None
         self.way: WayIn | None = None
@@ -122,15 +124,15 @@ class Pinner:
         if partition_by:
             contract = msgspec.structs.replace(contract or DataContract(format="csv"), partition_by=partition_by)
         world.progress("fetch", 0, 0)
-        # A forced run takes nothing for granted: what it fetches again puts right what lies damaged in the store. The
-        # preview of a branch has files of its own: what is known of a file is of another, and stays so.
+        # A forced run fetches everything again, which also repairs damaged objects. The preview of a branch reads the
+        # files of that branch, so it neither uses nor changes the checkpoints of the installation.
         trigger = self._context.trigger
         alone = bool(preview_of(trigger))
         checkpoint = None if trigger.force or alone else world.state.inbox.checkpoint(request.uri)
         objects = world.objects
         if self.way is not None:
             objects, checkpoint = self.way.objects_for(request), self.way.checkpoint(request, checkpoint)
-        else:  # how large something protected is, is nobody's
+        else:  # progress would reveal the size of a protected source
             objects = counted(objects, world.progress, checkpoint.size if checkpoint is not None else 0)
         fetched = world.open_source(request.uri).fetch(request, checkpoint, objects)
         self.bytes_in += fetched.bytes_on_wire
@@ -154,15 +156,18 @@ class Pinner:
 
     def bytes(self, ref: SourceRef) -> bytes:
         if id(ref) not in self._given:
-            raise Refused("sources.bytes() is given what was not pinned here", hint="give what sources.pin() gave")
+            raise Refused("sources.bytes() got a source that was not pinned", hint="pass what sources.pin() returned")
         if ref.uri.startswith(REF):
-            raise Refused("sources.bytes() reads what was fetched, and no version", hint="read it in perform()")
+            raise Refused("sources.bytes() reads fetched sources, not datasets", hint="read the dataset in perform()")
         if ref.sealed_with or is_restricted(ref):
             raise Denied(
-                "a listing that is restricted is not read before its contract was asked", hint="read it in perform()"
+                "a restricted listing is not read before it is checked against its contract",
+                hint="read it in perform()",
             )
         if ref.size > MOST_LISTED:
-            raise Refused(f"a listing of {ref.size} bytes is too large to be read whole", hint="ask for fewer at once")
+            raise Refused(
+                f"a listing of {ref.size} bytes is too large to be read at once", hint="request fewer entries"
+            )
         return self._world.objects.read(ref.content_hash)
 
     def _version(
@@ -174,7 +179,7 @@ class Pinner:
         expect_hash: str,
         partition_by: str,
     ) -> SourceRef:
-        """Another dataset: nothing is fetched, its version is named."""
+        """Pin a version of another dataset. Nothing is fetched."""
         if self._versions is None:
             from kfm.engine.dataset_inputs import Versions
 
@@ -187,8 +192,8 @@ class Pinner:
         ref = self._versions.pin(source, wanted, contract, tuple(partition), whole)
         if expect_hash and ref.content_hash != expect_hash:
             raise Refused(
-                f"source {source} is at another version than was expected",
-                hint="look at what became of it, then correct what inputs() expects",
+                f"source {source} has another version than inputs() expects",
+                hint="look at the new version, then correct what inputs() expects",
                 expected=expect_hash,
             )
         if contract is not None:
@@ -199,13 +204,13 @@ class Pinner:
         return ref
 
     def inherited(self, ref: SourceRef) -> SourceRef:
-        """One that was not pinned stands as what it leads to."""
+        """Return the ref with its classification. A ref that was not pinned gets that of the object it points to."""
         if self.way is None or (id(ref) in self._given and not ref.uri.startswith(REF)):
             return ref
         return self.way.inherited(msgspec.structs.replace(ref, standing=None, sealed_with=""))
 
     def ref(self, name: str) -> SourceRef:
-        """The digest a ref points to now; an empty content_hash if it does not exist."""
+        """Return what a ref points to now, with an empty content_hash if the ref does not exist."""
         check_ref(name)
         return SourceRef(uri=REF + name, content_hash=self._world.state.refs.at(name), size=0, name=name)
 
@@ -214,7 +219,7 @@ class Pinner:
         return list(self._world.state.refs.history(name))
 
     def vouches_for(self, ref: object) -> bool:
-        """One that we gave, or that an author made: then its fields are of their types, and its bytes are here."""
+        """Return whether inputs() may return this: a pinned source, or a valid SourceRef whose bytes are stored."""
         if id(ref) in self._given:
             return True
         try:
@@ -230,24 +235,27 @@ class Pinner:
 
 
 def is_restricted(ref: SourceRef) -> bool:
-    """Then no line says how much of it there is."""
+    """Return whether the log must not show the size of this source."""
     return ref.standing is not None and ref.standing.level not in ("public", "generalised")
 
 
 def layout_of(contract: DataContract) -> Layout | None:
-    """How perform() must read the source: kept with the input, so that a resumed run reads it the same."""
+    """Return how perform() must read the source. It is kept with the input, so a resumed run reads it the same way."""
     names = () if contract.header else tuple(column.name for column in contract.columns)
     layout = Layout(encoding=contract.encoding, delimiter=contract.delimiter, columns=names)
     return None if layout == Layout() else layout
 
 
 def author_call(context: RunContext, method: str, call: Callable[[], T]) -> T:
-    """Run an author's method; what it raises becomes one line with its place, and its words where they may be told."""
+    """Call an author's method and return its result.
+
+    StepFailed if it raises, with the place in the author's file, and the exception's text if the data is public.
+    """
     try:
         return call()
     except KfmError:
         raise
-    except (Exception, SystemExit) as problem:  # code that exits has failed: no run ends without its receipt
+    except (Exception, SystemExit) as problem:  # code that exits has failed: every run ends with a receipt
         what = f"{method}() of {context.updater.id} raised {type(problem).__name__} at {place_of(problem)}"
         raise StepFailed(
             what + words_of(context, problem),

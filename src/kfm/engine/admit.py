@@ -1,4 +1,4 @@
-"""May this run begin? Claims the work by compare-and-swap, or says why not."""
+"""Admission: claims the work of a run by compare-and-swap, or returns why the run does not start."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from kfm.model.run_overrides import abandons_unfinished, check_reason, overrides
 
 
 def admit(context: RunContext, acquired: Acquired) -> Fresh | Resume | Duplicate | Stopped:
+    """Return the claim of the work, or the reason why there is nothing to do: the work is done, or it is frozen."""
     context.stage = "ADMIT"
     check_reason(context.trigger)
     context.reached.keys = keys = keys_of(context, acquired.inputs)
@@ -35,7 +36,7 @@ def admit(context: RunContext, acquired: Acquired) -> Fresh | Resume | Duplicate
     else:
         try:
             admitted = claim(context, acquired.inputs, keys, is_other)
-        except Frozen:  # told before anything was claimed
+        except Frozen:  # raised before anything was claimed
             admitted = Stopped(keys, is_other)
     context.reached.admitted = admitted
     if isinstance(admitted, Duplicate) and context.updater.declared:
@@ -46,8 +47,8 @@ def admit(context: RunContext, acquired: Acquired) -> Fresh | Resume | Duplicate
 
 
 def look(context: RunContext, keys: Keys) -> tuple[Run | None, bool, bool]:
-    """The run that did this already, if one did; whether the code is another; and if it was done, whether nothing
-    is frozen. Who claims asks the rest again, in its transaction."""
+    """Return the run that already did this work, if any; whether the code has changed; and, for work that is done,
+    whether nothing is frozen. `claim` checks again in its transaction."""
     trigger, updater, state = context.trigger, context.updater, context.world.state
     with state.reading():
         done = None if any(rivals(context)) else done_before(context, state.runs.claimed(keys.claim_key))
@@ -71,15 +72,15 @@ def keys_of(context: RunContext, inputs: list[SourceRef]) -> Keys:
 
 
 def done_before(context: RunContext, latest: Run | None) -> Run | None:
-    """The latest run of the claim, if it is what this one would be."""
+    """Return the latest run of the claim if its result is live and this run is not forced; else None."""
     if latest is None or latest.status != "COMMITTED" or context.trigger.force or not is_live(context, latest):
         return None
     return latest
 
 
 def is_live(context: RunContext, run: Run) -> bool:
-    """What the run committed is where it put it: not rolled back, not withdrawn, not held against other contracts
-    since, and no object of it gone."""
+    """Return whether the result of the run is still in place: not rolled back, not withdrawn, not checked against other
+    contracts since, and with all its objects."""
     state = context.world.state
     if run.version_digest and run.trigger.partition:
         return holds_still(state, context.world.objects, run)
@@ -91,7 +92,7 @@ def is_live(context: RunContext, run: Run) -> bool:
         other = state.runs.get(last) if last and last != run.run_id else run
         if other is None or _contracts(other) != _contracts(run):
             return False
-        small = version is not None and version.size <= INLINE_MAX  # all of it together, so no object is a file
+        small = version is not None and version.size <= INLINE_MAX  # even the sum is small, so no object is a file
         return small or is_there(context.world.objects, run.version_digest)
     return all(state.refs.at(move.ref) == move.after for move in run.moves)
 
@@ -101,7 +102,8 @@ def _contracts(run: Run) -> list[str]:
 
 
 def is_there(objects: Objects, version: str) -> bool:
-    """Every object of it that is a file, by its size; small ones are rows of the state. Their bytes are not read."""
+    """Return whether all files of a version exist with the right size; no bytes are read. Small objects are rows of the
+    state."""
     try:
         return all(objects.size(entry.digest) == entry.size for entry in manifests.larger(objects, version, INLINE_MAX))
     except Corrupt:
@@ -109,14 +111,16 @@ def is_there(objects: Objects, version: str) -> bool:
 
 
 def claim(context: RunContext, inputs: list[SourceRef], keys: Keys, is_other: bool) -> Fresh | Resume | Duplicate:
-    """One transaction: the lease, and the claim or its takeover. It need not be durable by itself,
-    because the PLAN record that is written before any effect makes it so."""
+    """Take the lease and the claim in one transaction, or resume the unfinished run that has the claim.
+
+    The transaction need not be durable by itself: the PLAN record, which is written before any effect, makes it so.
+    """
     settings, state = context.world.settings, context.world.state
     ended: list[tuple[Run, ErrorNote]] = []
     with state.transaction(durable=False, switches=context.switches) as tx:
         context.check_wanted(claiming=True)
         context.check_slot(tx)
-        # Asked again where nobody can come between the answer and the claim.
+        # Checked again inside the transaction, where no other worker can claim in between.
         latest = state.runs.claimed(keys.claim_key)
         done = done_before(context, latest)
         if done is not None and not any(rivals(context)):
@@ -125,7 +129,7 @@ def claim(context: RunContext, inputs: list[SourceRef], keys: Keys, is_other: bo
         if done is not None:
             ended = close_superseded(context, tx)
             tx.leases.release(lease)
-            context.work = msgspec.structs.replace(context.work, unfinished=None)  # if there was one, it is among those
+            context.work = msgspec.structs.replace(context.work, unfinished=None)  # it was closed with the others
         elif latest is not None and latest.status == "RUNNING" and not abandons(context, latest):
             kind: type[Fresh | Resume] = Resume
             run = msgspec.structs.replace(latest, attempt=latest.attempt + 1, trigger=taken_up(context, latest))
@@ -136,7 +140,7 @@ def claim(context: RunContext, inputs: list[SourceRef], keys: Keys, is_other: bo
             kind = Fresh
             run = new_run(context, inputs, keys, latest)
             tx.runs.claim(run)
-    # Only now: what a transaction said that was rolled back is not so.
+    # Logged only now, because the transaction may have been rolled back.
     tell_superseded(context, ended)
     if done is not None:
         return Duplicate(keys, done, is_other)
@@ -154,17 +158,17 @@ def claim(context: RunContext, inputs: list[SourceRef], keys: Keys, is_other: bo
 
 
 def abandons(context: RunContext, latest: Run) -> bool:
-    """Whoever abandons begins anew, whatever is unfinished; unless that is what is taken up."""
+    """Return whether this run abandons `latest` and starts again. A run never abandons the one that it resumes."""
     return abandons_unfinished(context.trigger) and (
         context.unfinished is None or context.unfinished.run_id != latest.run_id
     )
 
 
 def taken_up(context: RunContext, latest: Run) -> Trigger:
-    """The trigger of an unfinished run, with what whoever takes it up sets aside: a resume after that knows it too."""
+    """Return the trigger of an unfinished run with the overrides of the run that resumes it, for later resumes, too."""
     asked = context.trigger
     kept = latest.trigger
-    if not kept.correlation_id:  # from before every trigger had one
+    if not kept.correlation_id:  # of an older version, which wrote none
         kept = msgspec.structs.replace(kept, correlation_id=kept.trigger_id or asked.correlation_id)
     if not overrides_of(asked):
         return kept
@@ -192,7 +196,7 @@ def new_run(context: RunContext, inputs: list[SourceRef], keys: Keys, latest: Ru
         trigger=context.trigger,
         status="RUNNING",
         started_at=rfc3339(context.started_ms),
-        inputs=list(inputs),  # as they came: what quarantine makes of them is in the plan record
+        inputs=list(inputs),  # as they were fetched; the PLAN record has the inputs after quarantine
         metadata=dict(context.work.metadata),
         continues=continued(context, latest),
         code_hash=context.updater.code_hash,
@@ -200,29 +204,29 @@ def new_run(context: RunContext, inputs: list[SourceRef], keys: Keys, latest: Ru
 
 
 def continued(context: RunContext, latest: Run | None) -> str:
-    """The failed run whose finished steps are kept. Whoever wants to run again, or anew, keeps none."""
+    """Return the failed run whose finished steps are reused; empty if there is none, or with --force or --abandon."""
     if latest is None or latest.status != "FAILED" or context.trigger.force or abandons_unfinished(context.trigger):
         return ""
     return latest.run_id if latest.plan_hash else latest.continues
 
 
 def scope_of(context: RunContext) -> str:
-    """What the lease is on. One on the whole dataset and one on a partition of it exclude each other."""
+    """Return the scope of the lease. A lease on a dataset and one on a partition of it exclude each other."""
     narrow = context.updater.lease_by == "partition"
     scope = scopes(context.updater.id, context.dataset, context.trigger.partition if narrow else "")[0]
     preview = preview_of(context.trigger)
-    return refs.preview(preview, scope) if preview else scope  # it is in nobody's way
+    return refs.preview(preview, scope) if preview else scope  # a preview excludes no other run
 
 
 def rivals(context: RunContext) -> Iterator[Run]:
-    """Unfinished runs of the same work, over whatever inputs, that must not come back once this one was here. A run
-    of the whole dataset stands for its partitions."""
+    """Yield the unfinished runs of the same work, over any inputs, that must not be resumed after this one. A run of
+    the whole dataset replaces those of its partitions."""
     part = context.trigger.partition
     return (run for run in alike(context) if part in ("", run.trigger.partition))
 
 
 def alike(context: RunContext) -> Iterator[Run]:
-    """Unfinished runs of the same work, of whichever part of the dataset."""
+    """Yield the unfinished runs of the same work, of the dataset or of any of its partitions."""
     wanted = (context.updater.id, context.dataset, context.trigger.window, params_of_work(context.trigger))
     for run in context.world.state.runs.unfinished(context.dataset):
         if (run.updater_id, run.dataset, run.trigger.window, params_of_work(run.trigger)) == wanted:
@@ -230,7 +234,7 @@ def alike(context: RunContext) -> Iterator[Run]:
 
 
 def check_whole(context: RunContext) -> None:
-    """A partition does not stand for the whole, which has to be ended first."""
+    """Conflict if this run is of a partition while a run of the whole dataset is unfinished: that must end first."""
     for run in alike(context) if context.trigger.partition else ():
         if not run.trigger.partition:
             raise Conflict(
@@ -240,8 +244,11 @@ def check_whole(context: RunContext) -> None:
 
 
 def close_superseded(context: RunContext, tx: Tx) -> list[tuple[Run, ErrorNote]]:
-    """An unfinished run of the same work over other inputs (or another version) must not come back
-    later and publish old content over new: it ends here, with its receipt."""
+    """End the unfinished runs of the same work over other inputs, each with its receipt, and return them.
+
+    A later resume of such a run would publish old content over new. PlanDrift if one has another updater version and is
+    not abandoned.
+    """
     ended = []
     for old in list(rivals(context)):
         if old.updater_version != context.updater.version and not abandons(context, old):

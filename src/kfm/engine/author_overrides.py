@@ -1,4 +1,4 @@
-"""What an author's updater says beside its three methods, and how far that goes: it can add, and take nothing away."""
+"""The optional methods of an updater (upsert, lineage, telemetry): they may add to what a run records, not remove."""
 
 from __future__ import annotations
 
@@ -16,52 +16,53 @@ from kfm.model.records import DatasetVersion, Item, RunTelemetry
 from kfm.model.updater import Updater
 from kfm.parsing.characters import is_printable
 
-MOST = 1000  # things that are named beside what was read
-DECLARED = ("sensitivity", "license")  # nobody but the configuration says these
+MOST = 1000  # the most inputs that lineage() may add
+DECLARED = ("sensitivity", "license")  # only the configuration sets these
 
 
 def upserted(context: RunContext, version: DatasetVersion, planned: Planned, executed: Executed) -> DatasetVersion:
-    """The version as its author would have it: with more metadata, and otherwise the same."""
+    """Return the version with the metadata that upsert() or conclude() of the updater added. Refused if they change
+    anything else."""
     updater, kind = context.updater, type(context.updater)
     if kind.upsert is Updater.upsert and kind.conclude is Updater.conclude:
         return version
-    last = dict(executed.tail_rows)  # the commit is still to store these
+    last = dict(executed.tail_rows)  # the commit stores these later
 
     def made(step_id: str) -> bytes:
         for position, step in enumerate(chain.from_iterable(planned.plan.each(context.world.state))):
             if step.id == step_id:
                 digest = executed.results.get(position)[1]
                 return context.world.plain(last[digest]) if digest in last else context.world.objects.read(digest)
-        raise _refused(context, "conclude", "the name of no step", "give the id of a step of the plan")
+        raise _refused(context, "conclude", "a name that no step has", "pass the id of a step of the plan")
 
     said = author_call(context, "upsert", lambda: updater.conclude(version, planned.inputs, made))
     if type(said) is not DatasetVersion or msgspec.structs.replace(said, metadata=version.metadata) != version:
         raise _refused(
             context, "upsert", "another version than the one that was made", "change nothing but its metadata"
         )
-    canonical(said.metadata)  # BadInput, where it is nothing that can be kept
+    canonical(said.metadata)  # raises BadInput if it cannot be stored
     if said.metadata != version.metadata and not is_public(context):
         raise _refused(
-            context, "upsert", "words on data that is not public", "say them in kfm.yml, where a gate reads them"
+            context, "upsert", "metadata of data that is not public", "set it in kfm.yml, where a gate reads it"
         )
     if any(said.metadata.get(name) != version.metadata.get(name) for name in DECLARED):
-        raise _refused(context, "upsert", "another sensitivity or license", "say these in kfm.yml")
+        raise _refused(context, "upsert", "another sensitivity or license", "set these in kfm.yml")
     return said
 
 
 def further(context: RunContext, read: list[Item]) -> list[Item]:
-    """What its author names beside what was read, which stays."""
+    """Return the inputs that the updater's lineage() names in addition to those that were read."""
     updater = context.updater
     if type(updater).lineage is Updater.lineage:
         return []
     said = author_call(context, "lineage", lambda: list(updater.lineage(tuple(read))))
     if not all(item in said for item in read):
-        raise _refused(context, "lineage", "less than was read", "give all that it was handed, and what else there is")
+        raise _refused(context, "lineage", "less than was read", "return everything that it was given, and add to it")
     more = [item for item in said if item not in read]
     if more and not is_public(context):
-        raise _refused(context, "lineage", "names beside data that is not public", "give what it was handed")
+        raise _refused(context, "lineage", "further inputs of data that is not public", "return what it was given")
     if len(more) > MOST or not all(map(_is_named, more)):
-        raise _refused(context, "lineage", "something that is no address with a digest", 'give Item(kind="uri", …)')
+        raise _refused(context, "lineage", "something that is no address with a digest", 'return Item(kind="uri", …)')
     return more
 
 
@@ -74,7 +75,8 @@ def _is_named(item: object) -> bool:
 
 
 def measured(context: RunContext, found: RunTelemetry) -> RunTelemetry:
-    """With what energy it took, if its author says so. Nothing fails because of that: it is told after the fact."""
+    """Return the telemetry with the energy use that the updater reports. An error in its telemetry() is logged and
+    ignored, because the run is already done."""
     updater = context.updater
     if type(updater).telemetry is Updater.telemetry or not is_public(context):
         return found
@@ -90,4 +92,4 @@ def measured(context: RunContext, found: RunTelemetry) -> RunTelemetry:
 
 
 def _refused(context: RunContext, method: str, what: str, hint: str) -> Refused:
-    return Refused(f"{method}() of {context.updater.id} gives {what}", hint=hint)
+    return Refused(f"{method}() of {context.updater.id} returned {what}", hint=hint)

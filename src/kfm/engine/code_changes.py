@@ -1,4 +1,4 @@
-"""Code that changed although its version did not: nothing is run again for it, so it is told."""
+"""Finds an updater whose code changed while its version did not. Such a change runs nothing again, so a run warns."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kfm.model.updater import Updater
 
 
 def code_changed(state: State, updater: Updater, dataset: str, partition: str = "", claim: str = "") -> bool:
-    """Is this other code than the run had that made the version there is now, or of a partition what there is of it,
-    under the same version? Not so if either is not known."""
+    """Return whether the current version (or partition) was made by other code of the same updater version. False if
+    the hash of either code is not known."""
     version = None
     if partition:
         last = _last_of(state, dataset, partition, claim)
@@ -28,7 +28,7 @@ def code_changed(state: State, updater: Updater, dataset: str, partition: str = 
 
 
 def _last_of(state: State, dataset: str, partition: str, claim: str) -> Run | None:
-    """The run of this very work, else the last that brought other bytes to the partition."""
+    """Return the run of this same work, or else the last run that changed the source of the partition."""
     done = state.runs.claimed(claim)
     if done is not None and done.status == "COMMITTED":
         return done
@@ -38,7 +38,7 @@ def _last_of(state: State, dataset: str, partition: str, claim: str) -> Run | No
 
 
 def code_warnings(updater: Updater, outcome: str) -> list[ErrorNote]:
-    """What is told of it with a run that had nothing to do, or that made something."""
+    """Return the warning for the receipt of a run that had nothing to do, or that made a version; none for others."""
     what, version = "declaration" if updater.declared else "code", updater.version
     if outcome == "noop":
         told = "made what is there; nothing is run again until `version` changes (or use --force)"

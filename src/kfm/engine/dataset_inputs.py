@@ -1,7 +1,7 @@
-"""Versions of other datasets as inputs: pinned to their digests, all from one look at the refs.
+"""Versions of other datasets as inputs: pinned by their digests, and all refs are read at the same moment.
 
-A version that is read is what a ref of its dataset was at; its digest is the content of the input. Of a version with
-one key, or of the key that is asked for, the bytes are read like those of any source.
+The content hash of such an input is the digest of the version. If the version has one key, or if the source names one,
+perform() reads the bytes of that key like those of any source.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ZONES = ("processed", "published")
 
 
 class Versions:
-    """Those that one run reads."""
+    """The versions that one run reads."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
@@ -43,7 +43,7 @@ class Versions:
             size=version.size if entry is None else entry.size,
             name=name,
             media_type="" if entry is None else entry.media_type,
-            # Which key it is belongs to what was read: with a contract it is told with that.
+            # The key is part of what was read. With a contract, the hash of the contract includes it.
             partition=partition if contract is not None else (*wanted.key, *partition),
             complete=complete,
             contract_hash=self._held(version) if contract is None else _against(contract, wanted.key),
@@ -52,7 +52,7 @@ class Versions:
 
     def _version(self, name: str, wanted: Wanted) -> DatasetVersion:
         state = self._context.world.state
-        if self._at is None:  # of all of them at once: a set of versions that there was
+        if self._at is None:  # all at once, so the versions existed together
             with state.reading():
                 self._at = {each.ref: state.refs.at(each.ref) for each, _ in self._context.world.datasets.values()}
         at = wanted.version or self._at[wanted.ref]
@@ -65,14 +65,14 @@ class Versions:
                 hint=f"see `kfm refs history {wanted.ref}`, and correct `version` in kfm.yml",
             )
         if found is None:
-            raise Corrupt(f"who made {at} is not recorded", hint="see `kfm doctor --deep`")
+            raise Corrupt(f"the run that made {at} is not recorded", hint="see `kfm doctor --deep`")
         return found
 
     def _not_there(self, name: str, wanted: Wanted) -> Refused:
         for last in self._context.world.state.refs.history(wanted.ref, reverse=True, limit=1):
             return Refused(
                 f"source {name}: {wanted.ref} was withdrawn {last.ts}: there is no version of it to read",
-                hint=f"see `kfm refs history {wanted.ref}`; what was made of it before stays until it is made anew",
+                hint=f"see `kfm refs history {wanted.ref}`; what was made from it stays until its next run",
             )
         do = f"kfm run {wanted.dataset}" if wanted.zone == "processed" else f"kfm publish {wanted.dataset}"
         return Refused(f"source {name}: {wanted.dataset} has no {wanted.zone} version yet", hint=f"first: `{do}`")
@@ -80,7 +80,7 @@ class Versions:
     def _entry(
         self, name: str, wanted: Wanted, version: DatasetVersion, contract: DataContract | None
     ) -> ManifestEntry | None:
-        """The one entry that is read; None: all of them, which only code can."""
+        """Return the one entry that is read; None if the updater's code reads all entries."""
         objects = _readable(self._context)
         if wanted.key:
             found = manifests.find(objects, version.digest, wanted.key)
@@ -101,7 +101,8 @@ class Versions:
         return None
 
     def _held(self, version: DatasetVersion) -> str:
-        """What its own sources were held against, if all of them were: whoever reads it need not say it again."""
+        """Return the hash of the contracts that the version's own sources passed; empty unless every source has one. A
+        reader then needs no contract of its own."""
         said = version.validation
         whole = 0 < said.get("sources", 0) == said.get("contracts", 0)
         if not whole or any(name.startswith("unheld/") for name in said):
@@ -123,13 +124,14 @@ def _readable(context: RunContext) -> Objects:
 
 
 def version_of(ref: SourceRef) -> str:
-    """The dataset whose version this input is; empty: it is none."""
+    """Return the dataset whose version this input is; empty if it is not a version."""
     zone, _, dataset = ref.uri.removeprefix(REF).partition("/")
     return dataset if ref.uri.startswith(REF) and zone in ZONES else ""
 
 
 def inherit(context: RunContext, refs: Iterable[SourceRef]) -> None:
-    """What is made of versions is no more open than any of them was when it was made, whatever is declared now."""
+    """Set the sensitivity of the run to the strictest of its own and of the versions that it reads. Denied if one of
+    those is closed."""
     said = context.work.metadata.get("sensitivity")
     for ref in refs:
         dataset = version_of(ref)
@@ -141,12 +143,12 @@ def inherit(context: RunContext, refs: Iterable[SourceRef]) -> None:
             continue
         if then == "closed" or then not in LEVELS:
             raise Denied(
-                f"{context.dataset} reads {dataset}, which is closed, and what is closed is not used at all",
+                f"{context.dataset} reads {dataset}, which is closed, and closed data may not be used",
                 hint="ask who closed it",
                 rule="dataset.sensitivity",
             )
         if said is None and then in PUBLISHABLE:
-            continue  # nobody says that it may be public, which is less
+            continue  # an undeclared sensitivity is already stricter
         if said is None or LEVELS.index(then) > LEVELS.index(said):
             said = then
     if said != context.work.metadata.get("sensitivity"):

@@ -1,4 +1,4 @@
-"""An output that had rows and has none any more is not taken for a success: it is held, and what was live stays."""
+"""Stops a run whose output lost all its rows: the run waits for review, and the current version stays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kfm.parsing.characters import printable
 
 
 def check_emptied(context: RunContext, step: Step) -> None:
-    """For a step whose output holds no rows: the version there is now may hold none under its key either."""
+    """Raise Held if this step made an output without rows while the current version has rows under the same key."""
     objects = context.world.objects
     current = context.world.state.refs.at(refs.processed(context.dataset))
     before = find(objects, current, step.key) if current and step.key is not None else None
@@ -21,9 +21,9 @@ def check_emptied(context: RunContext, step: Step) -> None:
         return
     if before.size <= INLINE_MAX and not holds_rows(before.media_type, objects.read(before.digest)):
         return
-    what = "has no rows any more: all were filtered away"
+    what = "has no rows any more: all were filtered out"
     raise Held(
         f"output {printable('/'.join(step.key or ()))} {what}",
-        hint="what was published stays; if it is right, set allow_empty: true for the output",
+        hint="the published version stays; if the output is right, set allow_empty: true for it",
         discreet=f"an output {what}",
     )

@@ -1,11 +1,10 @@
-"""Performs the steps: intent durable first, then the effect, then DONE, sharing as few syncs as can be.
+"""Performs the steps: first the intent is durable, then the effect happens, then DONE is written, with few syncs.
 
-Each durable write says which steps are done and which are about to begin. A chain of steps therefore
-costs one sync a step, and ready steps by the hundred share one. Small outputs are rows of the same
-transaction as their DONE. Where nothing can happen before the commit (all steps are declared and begin at
-once, or there are only moves) the intent is written first all the same, and the commit's sync is for both.
-Outputs are immutable and named by their digest, so performing a step a second time after a crash changes
-nothing.
+Each durable write records which steps are done and which are about to begin. A chain of steps therefore costs one sync
+for each step, and hundreds of ready steps share one. Small outputs are rows of the same transaction as their DONE. If
+nothing can happen before the commit (all steps are declared and begin at once, or there are only moves), the intent is
+still written first, and the sync of the commit makes both durable. Outputs are immutable and named by their digest, so
+performing a step a second time after a crash changes nothing.
 """
 
 from __future__ import annotations
@@ -38,16 +37,17 @@ from kfm.validation.output_description import (
     read_from,
 )
 
-LOOKAHEAD = 4096  # steps of the plan that are looked at for readiness; the first of them is always ready in time
-FLUSH_S = 0.25  # finished steps wait at most about this long for their DONE while others still run
-QUICK_S = 0.00005  # steps that take less than this are worked off here: threads would only get in each other's way
-PAUSE_S = 0.002  # so long may a busy machine stop us before the steps are taken for slow ones
-BRISK_S = 0.1  # a full window that takes less than this lets the next one be larger
+LOOKAHEAD = 4096  # steps of the plan that are checked for readiness ahead of time
+FLUSH_S = 0.25  # how long, about, finished steps wait for their DONE while others run
+QUICK_S = 0.00005  # quicker steps run in this thread: more threads would only wait for each other
+PAUSE_S = 0.002  # a pause of a busy machine up to this long does not make a step slow
+BRISK_S = 0.1  # after a full window that took less, the next one is larger
 FIRST_WINDOW = 512
-LONGEST_S = 60.0  # between two attempts at a step
+LONGEST_S = 60.0  # the most seconds between two attempts of a step
 
 
 def execute(context: RunContext, planned: Planned) -> Executed:
+    """Perform the steps of the plan that are not done, and return the results. The first error of a step is raised."""
     context.stage = "EXECUTE"
     results = Results(planned.plan.steps)
     context.reached.executed = Executed(results)
@@ -69,7 +69,7 @@ def execute(context: RunContext, planned: Planned) -> Executed:
 def work_off(
     context: RunContext, planned: Planned, schedule: Schedule, crew: Crew, results: Results, begun: bool
 ) -> list[Done]:
-    """Perform all that is to be done; returns the last finished steps, whose DONE the commit writes."""
+    """Perform all remaining steps; return the last finished ones, whose DONE the commit writes."""
     finished: list[Done] = []
     clock, largest = context.world.clock, context.world.settings.window
     window = min(FIRST_WINDOW, largest)
@@ -78,7 +78,7 @@ def work_off(
         if not batch and not crew.in_flight:
             break
         if batch or finished:
-            # The last steps of all get their DONE from the commit itself, one sync less.
+            # The commit writes the DONE of the last steps, which saves a sync.
             write(context, planned, crew, results, finished, batch, plan_record=not begun)
             begun = True
         since = clock.monotonic()
@@ -92,7 +92,7 @@ def work_off(
             results.add(rest)
             give_up(context, planned, crew, results, finished + rest)
         context.world.progress("execute", results.done, results.steps)
-    if not begun:  # a plan without steps to perform: nothing happens before the commit, whose sync is for both
+    if not begun:  # no steps to perform, so the sync of the commit is enough
         switches = context.switches_of(planned.run_id)
         with context.world.state.transaction(planned.lease, durable=False, switches=switches) as tx:
             planned.journal.begin(tx, results, ["PLAN"], then=CLOSING)
@@ -100,7 +100,8 @@ def work_off(
 
 
 def carry_over(context: RunContext, planned: Planned, results: Results) -> None:
-    """What the failed run before this one finished, as far as its plan is ours and its outputs are still there."""
+    """Take over the finished steps of the failed run that this one continues, if they are in this plan and their
+    outputs still exist."""
     continues, objects = planned.journal.run.continues, context.world.objects
     if not continues:
         return
@@ -116,8 +117,8 @@ def carry_over(context: RunContext, planned: Planned, results: Results) -> None:
 
 
 def touches_nothing(updater: Updater) -> bool:
-    """Do its steps only read what is pinned and give bytes? So does what is declared: nobody's code is in it. Their
-    intent may share the sync of the commit: before that nothing has happened that it could be missing for."""
+    """Return whether its steps only read pinned inputs and return bytes, as every declared transform does. Their intent
+    may share the sync of the commit, because no effect happens before it."""
     return updater.declared and not updater.code_listing
 
 
@@ -130,10 +131,10 @@ def write(
     batch: list[tuple[int, Step]],
     plan_record: bool,
 ) -> None:
-    """One durable write: these are done, those begin."""
+    """Write durably which steps are done and which begin."""
     tenure, ttl = planned.tenure, context.world.settings.lease_ms
     journal = planned.journal
-    # Behind the last steps comes the commit, and nothing durable in between: it is intended with them.
+    # The commit follows the last steps without another durable write, so its intent is written with theirs.
     last = bool(batch) and results.done + crew.in_flight + len(batch) == results.steps
     shared = plan_record and last and touches_nothing(context.updater)
     switches = context.switches_of(planned.run_id)
@@ -155,7 +156,8 @@ def write(
 
 
 def give_up(context: RunContext, planned: Planned, crew: Crew, results: Results, finished: list[Done]) -> None:
-    """Keep what is done, note what failed, and stop. If the disk failed, stop at once: nothing more is DONE."""
+    """Record what is done and what failed, then raise the first failure. After a failure of the disk, raise at once: no
+    more steps become DONE."""
     crew.failures.sort(key=lambda failure: failure[0])
     for _, problem in crew.failures:
         if isinstance(problem, Broken):
@@ -184,11 +186,11 @@ def ranges(batch: list[tuple[int, Step]]) -> list[tuple[int, int]]:
 
 
 class Schedule:
-    """Which steps are ready. Reads the plan a little ahead; needs always come earlier in the plan."""
+    """The steps that are ready. It reads the plan a little ahead; a step always comes after the steps that it needs."""
 
     def __init__(self, plan: SettledPlan, state: State, results: Results) -> None:
         self._results = results
-        self.index = StepIndex()  # empty if nothing asks for it
+        self.index = StepIndex()  # filled only if steps read other steps
         if plan.has_needs:
             for position, step in enumerate(chain.from_iterable(plan.each(state))):
                 self.index.add(step.id, position)
@@ -253,7 +255,7 @@ class Schedule:
 
 
 class Crew:
-    """Who performs: this thread for a little while, then others."""
+    """The threads that perform steps: this one for a short time, then others."""
 
     def __init__(self, context: RunContext, inputs: Sequence[SourceRef], schedule: Schedule, results: Results) -> None:
         self._context = context
@@ -266,10 +268,10 @@ class Crew:
         self._todo: deque[tuple[int, Step]] = deque()
         self._finished: deque[tuple[Done, bytes | None]] = deque()  # with the body if it is small
         self._rows: list[tuple[str, bytes]] = []
-        self._given: set[str] = set()  # digests among the rows, and among those taken not long before
+        self._given: set[str] = set()  # digests of the waiting rows, and of rows taken shortly before
         self._news = threading.Condition()
         self.failures: list[tuple[int, KfmError]] = []
-        self._retried: list[tuple[int, str]] = []  # attempts that failed and were made again
+        self._retried: list[tuple[int, str]] = []  # failed attempts of steps that were tried again
         self._interrupt: list[BaseException] = []
         self.in_flight = 0
         self._alive = 0
@@ -284,7 +286,7 @@ class Crew:
         return retried
 
     def perform(self, batch: list[tuple[int, Step]]) -> list[Done]:
-        """Begin these; return what is finished, at the latest when all is, or after a short while if some is."""
+        """Begin these steps; return finished ones as soon as all are done, or after a short while if some are."""
         self.in_flight += len(batch)
         if self.in_flight == len(batch):
             batch = self._at_once(batch)
@@ -292,7 +294,7 @@ class Crew:
             return self._collect()
         self._todo.extend(batch)
         with self._news:
-            # Also without a new batch: the last thread may have gone just before the earlier one came.
+            # Also without a new batch: the last thread may have ended just before the previous batch came.
             while not self.failures and self._alive < min(self._threads, len(self._todo)):
                 self._alive += 1
                 threading.Thread(target=self._work, daemon=True).start()
@@ -304,7 +306,7 @@ class Crew:
         return self._collect()
 
     def _at_once(self, batch: list[tuple[int, Step]]) -> list[tuple[int, Step]]:
-        """Work off a batch here while its steps are quick; returns what is left for the threads."""
+        """Perform a batch in this thread while its steps are quick; return the rest for the threads."""
         one, failures = self._one, self.failures
         if len(batch) == 1:
             one(*batch[0])
@@ -320,11 +322,11 @@ class Crew:
         return []
 
     def stop(self) -> None:
-        """The run is left: begin nothing more. What runs just now may end; nobody will name what it makes."""
+        """Begin no more steps, because the run stops here. Running steps may end; nothing refers to their outputs."""
         self._todo.clear()
 
     def drain(self) -> list[Done]:
-        """After a failure: begin nothing more, wait for what runs."""
+        """Begin no more steps after a failure, wait for the running ones and return those that finished."""
         self.stop()
         with self._news:
             while self._alive:
@@ -339,7 +341,7 @@ class Crew:
         while finished:
             entry, body = finished.popleft()
             done.append(entry)
-            if body is not None and entry[1] not in given:  # many steps may give the same bytes: one row is enough
+            if body is not None and entry[1] not in given:  # steps may return the same bytes: one row is enough
                 given.add(entry[1])
                 rows.append((entry[1], body))
         self.in_flight -= len(done)
@@ -366,10 +368,10 @@ class Crew:
             attempt += 1
 
     def _attempt(self, position: int, step: Step, attempt: int) -> bool:
-        """False if it failed and is to be tried again."""
+        """Perform a step once; return False if it failed and has to be tried again."""
         try:
             if self._described:
-                self._described.pop(position, None)  # of an attempt that failed
+                self._described.pop(position, None)  # from a failed attempt
             output = self._perform(step, self._reader)
             if type(output) is not Output:
                 raise self._no_output(position, step, "something that is not an Output")
@@ -378,7 +380,7 @@ class Crew:
                 raise self._no_output(position, step, "an Output, but its media_type is not a short printable text")
             if output.rows == 0:
                 check_emptied(self._context, step)
-            # Of what is restricted nothing is described: the journal is no place for where and when it was.
+            # Restricted outputs are not described: the journal must not show their place and time.
             describes = media_type if self._seal is None and describes_itself(media_type) else ""
             given = output.bbox is not None or output.datetime is not None or output.stac_id is not None
             if given and self._seal is None:
@@ -411,7 +413,7 @@ class Crew:
         return True
 
     def _failed(self, position: int, problem: BaseException, failure: KfmError, attempt: int) -> bool:
-        """The end of the step, or a pause before the next attempt at it."""
+        """Return True if the step has failed for good, or False after the pause before its next attempt."""
         context, updater = self._context, self._context.updater
         passing = isinstance(problem, (Unavailable, *updater.retry_on)) and not isinstance(problem, (Broken, Conflict))
         if not passing or attempt > updater.retries or self.failures:
@@ -423,17 +425,17 @@ class Crew:
             self._retried.append((position, failure.code))
         told = failure if is_public(context) else failure.without_names()
         context.say("step.retried", attempt=attempt, of=updater.retries + 1, wait_ms=round(wait * 1000), error=told)
-        while wait > 0 and not self.failures:  # in pieces: a step that failed for good ends the wait of others
+        while wait > 0 and not self.failures:  # in short pieces: a step that failed for good ends this wait
             context.world.clock.sleep(min(wait, FLUSH_S))
             wait -= FLUSH_S
         return False
 
     def _placed(self, position: int, step: Step, problem: KfmError) -> KfmError:
-        """What we refused in the middle of an author's perform(), with its place there. What a declaration does
-        names its own place, and what the ground or another worker did has none in the author's file."""
+        """Return an error that KFM raised inside an author's perform(), with its place in the author's file. Errors of
+        declared transforms name their own place, and errors of the disk or of other workers have none there."""
         if self._context.updater.declared or isinstance(problem, (Broken, Conflict, StepFailed)):
             return problem
-        ours = KfmError.__module__  # a class of the author's may be made otherwise
+        ours = KfmError.__module__  # an author's own class may have another constructor
         kind = next(kind for kind in type(problem).__mro__ if issubclass(kind, KfmError) and kind.__module__ == ours)
         what = f"perform() of {self._context.updater.id}"
         place = place_of(problem)
@@ -451,9 +453,9 @@ class Crew:
 
     def _no_output(self, position: int, step: Step, what: str) -> StepFailed:
         return StepFailed(
-            f"step {printable(step.id)}: perform() gave {what}",
-            hint="return Output.csv(…) or alike",
-            discreet=f"{self._numbered(position)}: perform() gave {what}",
+            f"step {printable(step.id)}: perform() returned {what}",
+            hint="return an Output, such as Output.csv(…)",
+            discreet=f"{self._numbered(position)}: perform() returned {what}",
         )
 
     def _pieces(self, position: int, step: Step, body: Any) -> Iterator[bytes]:
@@ -466,7 +468,7 @@ class Crew:
             yield bytes(piece)
 
     def _store(self, position: int, step: Step, body: Any, describes: str) -> tuple[str, int]:
-        """A large output is a file: durable before its DONE, and read back."""
+        """Store a large output as a file, which is durable before its DONE, and return its digest and size."""
         objects = self._context.world.objects
         digest, size = objects.put_stream(self._pieces(position, step, body))
         keeps = describes and (size <= MOST_READ or is_read_from_its_end(describes))
@@ -480,7 +482,7 @@ class Crew:
         return digest, size
 
     def _say_of_grid(self, position: int, digest: str) -> None:
-        """Of a source that is published as it came; of a run that goes on after a crash it is looked at once more."""
+        """Describe a gridded source that is published unchanged. A run that resumes after a crash reads it again."""
         context = self._context
         form = context.grids.get(digest)
         if form is None or self._seal is not None:
@@ -496,7 +498,7 @@ class Crew:
             self._described[position] = said
 
     def _say(self, position: int, body: bytes, media_type: str) -> None:
-        """What the bytes say of themselves, unless the author has."""
+        """Describe an output from its bytes, unless the author described it."""
         said = read_from(body, media_type) | self._described.get(position, {})
         if said:
             self._described[position] = said

@@ -1,10 +1,10 @@
-"""Renews the leases of the runs this process is at work on, and of the slots they have, so that only a dead or stopped
-worker is replaced.
+"""Renews the leases of the runs of this process, and of their pool slots, so that only a dead or stopped worker is
+replaced.
 
-A run renews its lease with what it writes anyway. But a step may take longer than the lease, and so may
-reading a source or sorting a manifest; whoever came then would take the work over and lose it in turn to
-the next. One thread for the whole process looks after all its runs. It comes when it is needed, and goes
-when there was nothing to do for a while.
+A run renews its lease whenever it writes. But a step, a download or the sorting of a manifest may take longer than the
+lease. Without the heartbeat another worker would then take the work over, and lose it to the next one in the same way.
+One thread serves all runs of the process. It starts when it is needed, and ends when there was nothing to do for a
+while.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from kfm.engine.stage_results import Tenure
 from kfm.engine.world import World
 from kfm.errors import Conflict, KfmError
 
-_kept: dict[int, tuple[World, Tenure]] = {}  # by the walk or the slot that they are of
+_kept: dict[int, tuple[World, Tenure]] = {}  # by the identity of the run or slot
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
-_stir = threading.Event()  # a shorter lease has come in
-_pause = 0.0  # how long the thread sleeps now
+_stir = threading.Event()  # set when a shorter lease begins
+_pause = 0.0  # seconds that the thread sleeps now
 
 
 def _forget() -> None:
-    """In a forked child: the runs are the parent's, and its thread did not come along."""
+    """Clear everything in a forked child: the runs belong to the parent, and its thread is not copied."""
     global _lock, _stir, _thread
     _lock, _stir, _thread = threading.Lock(), threading.Event(), None
     _kept.clear()
@@ -34,7 +34,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def begin(of: object, world: World, tenure: Tenure) -> None:
-    """From here on the lease is renewed, until `end` of the same."""
+    """Renew the lease from now on, until `end` is called with the same object."""
     global _thread
     with _lock:
         _kept[id(of)] = world, tenure
@@ -51,7 +51,7 @@ def end(of: object) -> None:
 
 
 def _pace(world: World) -> float:
-    """Seconds between two looks at a lease."""
+    """Return the seconds between two checks of a lease."""
     return world.settings.lease_ms / 6000
 
 
@@ -81,7 +81,7 @@ def _renew(of: int, world: World, tenure: Tenure) -> None:
             tx.leases.renew(lease, ttl)
         tenure.renewed_ms = now
     except Conflict:
-        """Someone is writing just now, or the lease was taken over, which the run will find out by itself."""
+        """Another worker is writing now, or has taken the lease over. The run itself notices the latter."""
     except KfmError:
         with _lock:
             _kept.pop(of, None)

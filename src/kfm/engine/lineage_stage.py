@@ -1,5 +1,5 @@
-"""Lineage: what the run read goes into the embedded graph, and its journal is closed. What it made is in the receipt;
-whoever tells others of it follows the ledger."""
+"""The lineage stage: writes what the run read into the embedded graph and closes the journal of the run. What the run
+made is in its receipt; the followers that publish lineage read the ledger."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from kfm.model.records import Phase
 
 
 def trace(context: RunContext, journal: Journal, executed: Executed, made: Assembled, tx: Tx) -> None:
+    """Write the lineage and the last segment of the journal, in the transaction of the commit."""
     context.stage = "LINEAGE"
     tx.lineage.keep(journal.run.run_id, used(made.of, made.moves, made=made.version is not None))
     # The last segment of the run: its last steps, the moves and the lineage are done, all or none.

@@ -1,4 +1,4 @@
-"""What a run of a partition must know of the version that other partitions go on changing."""
+"""The state of a partition inside a dataset version that runs of other partitions also change."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kfm.model.manifests import entries_of
 from kfm.model.ports import INLINE_MAX, Objects, State
 from kfm.model.records import DatasetVersion, Run, SourceRef
 
-MOVES = 20  # of a raw ref that are looked through
+MOVES = 20  # the most moves of a raw ref that are searched
 UNHELD, CLOSED = "unheld/", "closed/"
 
 
 def maker(state: State, objects: Objects, dataset: str, partition: str, source: int = 0) -> Run | None:
-    """The run that made what the partition is now, as whoever brought the bytes of its source knows; if what that run
-    made was taken back, the one before whose keys stand."""
+    """Return the run that made the current content of the partition, found through the history of its raw ref. If that
+    result was rolled back, it is the earlier run whose keys are in the version."""
     current = state.refs.at(refs.processed(dataset))
     latest: Run | None = None
     for move in state.refs.history(refs.raw(f"{dataset}/{partition}", source), reverse=True, limit=MOVES):
@@ -30,14 +30,14 @@ def maker(state: State, objects: Objects, dataset: str, partition: str, source: 
 
 
 def last_of_claim(state: State, run_id: str) -> Run | None:
-    """The run, or the one that did the same work again."""
+    """Return the run, or the later run that did the same work again."""
     run = state.runs.get(run_id)
     again = state.runs.claimed(run.claim_key) if run is not None else None
     return again if again is not None and again.status == "COMMITTED" else run
 
 
 def is_same(objects: Objects, one: str, other: str, partition: str) -> bool:
-    """Are the keys of the partition the same in both versions, and none of their objects gone?"""
+    """Return whether both versions have the same keys in the partition, and all their objects exist."""
     now, then = (entries_of(objects, version, partition) for version in (one, other))
     try:
         return all(
@@ -49,8 +49,8 @@ def is_same(objects: Objects, one: str, other: str, partition: str) -> bool:
 
 
 def holds_still(state: State, objects: Objects, run: Run) -> bool:
-    """Other partitions may have moved the ref since: is what this run made in the version as it was? Not so if it
-    was held against contracts and is marked as if it were not."""
+    """Return whether the result of this run is unchanged in the current version, which other partitions may have moved.
+    False if the run checked contracts and the version is marked as unchecked."""
     current, partition = state.refs.at(refs.processed(run.dataset)), run.trigger.partition
     if not current or not is_same(objects, current, run.version_digest, partition):
         return False
@@ -60,14 +60,14 @@ def holds_still(state: State, objects: Objects, run: Run) -> bool:
 
 
 def unheld(inputs: list[SourceRef]) -> int:
-    """How many sources were held against no contract; having none counts as one."""
+    """Return how many sources have no contract; a run without sources counts as one."""
     return sum(1 for source in inputs if not source.contract_hash) if inputs else 1
 
 
 def marks(before: DatasetVersion | None, run: Run, inputs: list[SourceRef]) -> dict[str, int]:
-    """Of a version that a run of a partition makes: of which partitions something was held against no contract, or was
-    made while the dataset was not public. Who has seen to one of them has not seen to the others. What the whole
-    dataset was marked with stays until the whole is run."""
+    """Return the marks of a version that a run of a partition makes: the partitions with a source that has no contract,
+    and those made while the dataset was not public. Running one partition clears only its own mark; a mark of the whole
+    dataset stays until the whole is run."""
     partition = run.trigger.partition
     found: dict[str, int] = {}
     if before is not None:
@@ -88,7 +88,7 @@ def marks(before: DatasetVersion | None, run: Run, inputs: list[SourceRef]) -> d
 
 
 def closed_mark(sensitivity: object) -> int:
-    """0: open; 2: no more closed than generalised; 1: more than that."""
+    """Return 0 for public, 2 for generalised, and 1 for anything stricter."""
     if sensitivity in (None, "public"):
         return 0
     return 2 if sensitivity == "generalised" else 1

@@ -1,7 +1,7 @@
-"""Makes the plan twice, holds the two against each other and against the lock, and journals it.
+"""Makes the plan twice, compares the two with each other and with the locked plan, and journals it.
 
-A plan is a header line and a line a step, canonical JSON each; its hash is that of those bytes. Both
-makings stream, so a plan of a million steps is never whole in memory.
+A plan is a header line and one line for each step, all canonical JSON; its hash is that of these bytes. The steps are
+streamed both times, so a plan of a million steps is never in memory as a whole.
 """
 
 from __future__ import annotations
@@ -42,13 +42,14 @@ _move = attrgetter("move")
 
 
 def settle_plan(context: RunContext, acquired: Acquired, admitted: Fresh | Resume, inspected: Inspected) -> Planned:
+    """Return the plan of the run with its journal. The plan of a resumed run must be the one in the journal."""
     context.stage = "PLAN"
     run, inputs = admitted.run, inspected.inputs
     if run.plan_hash:
         made = recheck(context, admitted, inputs)
     else:
         made = settle(context, admitted, inputs)
-        # Not written here, but with the first durable write of execute, which also holds the first intents.
+        # Not written here: the first durable write of execute contains it together with the first intents.
         run = msgspec.structs.replace(
             run,
             plan_hash=made.plan_hash,
@@ -71,7 +72,7 @@ def settle_plan(context: RunContext, acquired: Acquired, admitted: Fresh | Resum
 
 
 def settle(context: RunContext, admitted: Claimed, inputs: list[SourceRef]) -> SettledPlan:
-    """The plan, made twice; it must also be the one that is locked for this work."""
+    """Return the plan, made twice. PlanImpure if the two differ, PlanChanged if another is locked for this work."""
     input_hash, lease = admitted.keys.input_hash, admitted.tenure.lease
     made = make(context, inputs, input_hash, guarded=True)
     locked = context.world.state.journal.locked_plan(admitted.keys.claim_key)
@@ -84,7 +85,7 @@ def settle(context: RunContext, admitted: Claimed, inputs: list[SourceRef]) -> S
 
 
 def recheck(context: RunContext, admitted: Claimed, inputs: list[SourceRef]) -> SettledPlan:
-    """The plan this code makes must be the journaled one, byte for byte; otherwise stop."""
+    """Return the plan of a resumed run. PlanDrift if this code does not make the journaled plan, byte for byte."""
     run = admitted.run
     if run.updater_version != context.updater.version:
         raise drift(context, run, f"it was planned by version {run.updater_version}, this is {context.updater.version}")
@@ -100,9 +101,9 @@ def recheck(context: RunContext, admitted: Claimed, inputs: list[SourceRef]) -> 
 
 
 def check_unchanged(context: RunContext, duplicate: Duplicate) -> None:
-    """Before a NOOP: what the configuration declares may have changed although the version did not."""
+    """Raise PlanChanged if the declaration changed while its version did not. Asked before a run is skipped as done."""
     done, input_hash = duplicate.run, duplicate.keys.input_hash
-    context.reached.inspected = Inspected(done.inputs)  # with the partitions that were found in them
+    context.reached.inspected = Inspected(done.inputs)  # these include the partitions that were found
     if make(context, done.inputs, input_hash, guarded=False).plan_hash != done.plan_hash:
         raise changed(context, done.inputs, input_hash, done.plan_hash)
     context.reached.inspected = None
@@ -130,7 +131,7 @@ def changed(context: RunContext, inputs: list[SourceRef], input_hash: str, locke
         f"the plan of {context.updater.id} {context.updater.version} changed for the same inputs: {diff}",
         hint="bump its version in the configuration" if context.updater.declared else "bump the updater's version",
         discreet=f"the plan of {context.updater.id} {context.updater.version} changed for the same inputs "
-        f"(`kfm plan {context.dataset}` tells how)",
+        f"(`kfm plan {context.dataset}` shows how)",
     )
 
 
@@ -144,23 +145,24 @@ def make(
     lease: Lease | None = None,
     otherwise: Callable[[], KfmError] | None = None,
 ) -> SettledPlan:
-    """Call plan(), check every step, hash the bytes.
+    """Call plan(), check every step, and return the plan with the hash of its bytes.
 
-    `like`: only the hash is wanted, and if the plan is too large to keep, its chunks are written under that
-    hash. `otherwise`: the plan was checked when it was first made, so that only its bytes count now; what to
-    say where there is no step at all.
+    `like` is the first plan: only the hash is needed again, and if the plan is too large for memory, its chunks are
+    written under that hash. `otherwise`: the steps were checked before, so only the bytes count now; it makes the error
+    for something that is not a step.
     """
     updater = context.updater
     given = tuple(inputs)
     plan = watched(context, guarded, lambda: updater.plan(given))
     if not isinstance(plan, Plan):
-        raise Refused(f"plan() of {updater.id} gave something that is not a Plan", hint="return Plan(steps=[…])")
+        raise Refused(f"plan() of {updater.id} returned something that is not a Plan", hint="return Plan(steps=[…])")
     if not isinstance(plan.steps, Iterable):
         raise Refused(
-            f"plan() of {updater.id} gave a Plan whose steps are not a list or generator", hint="return Plan(steps=[…])"
+            f"plan() of {updater.id} returned a Plan whose steps are not a list or generator",
+            hint="return Plan(steps=[…])",
         )
     if not isinstance(plan.complete, bool):
-        raise Refused(f"plan() of {updater.id} gave a Plan whose complete is neither True nor False")
+        raise Refused(f"plan() of {updater.id} returned a Plan whose complete is neither True nor False")
     steps: Iterable[Step] = plan.steps
     if isinstance(steps, (list, tuple)):
         steps = in_order(steps)
@@ -169,7 +171,7 @@ def make(
         {"plan": 1, "updater_id": updater.id, "updater_version": updater.version, "dataset": context.dataset,
          "complete": plan.complete, "window": context.trigger.window, "input_hash": input_hash,
          **({"partition": partition} if partition else {}),
-         # Whoever sees the hash of a restricted plan must not be able to try what it may have been made of.
+         # With a salt, a reader of the hash of a restricted plan cannot guess its inputs and compare.
          **({"salt": context.world.seal.salt(input_hash)} if context.world.seal is not None else {})}
     ) + b"\n"  # fmt: skip
     total = hashlib.sha256(header)
@@ -213,7 +215,7 @@ def make(
 
 
 def watched(context: RunContext, guarded: bool, call: Callable[[], T]) -> T:
-    """An author's call inside the guard; telling where it failed is outside of it."""
+    """Call an author's code inside the purity guard. The error message is made outside of it."""
 
     def inside() -> T:
         with pure() if guarded else nullcontext():
@@ -223,15 +225,15 @@ def watched(context: RunContext, guarded: bool, call: Callable[[], T]) -> T:
 
 
 def batches(context: RunContext, steps: Iterator[Step], guarded: bool) -> Iterator[list[Step]]:
-    """A generator plan computes as it is read, so reading it is inside the guard."""
+    """Yield the steps in batches. A generator computes while it is read, so reading it is inside the guard."""
     while batch := watched(context, guarded, lambda: list(islice(steps, CHUNK))):
         yield batch
-        if len(batch) < CHUNK:  # it came to its end
+        if len(batch) < CHUNK:  # the last batch
             return
 
 
 class Checker:
-    """Every step: a name of its own, needs that come before it, a key that is texts."""
+    """Checks every step: it has a unique id, its needs come before it, and its key is a tuple of texts."""
 
     def __init__(self, *, moves: bool, partition: str = "") -> None:
         self._moves = moves
@@ -287,7 +289,7 @@ class Checker:
     def _check_move(self, step: Step, position: int) -> None:
         self.has_moves = True
         if not self._moves:
-            raise _misshapen(step, position, "move is not for it to make", "only operations move refs")
+            raise _misshapen(step, position, "move is not allowed", "only operations move refs")
         if not isinstance(step.move, RefMove):
             raise _misshapen(step, position, "move is not a RefMove", "build it with RefMove")
         check_ref(step.move.ref)
@@ -321,7 +323,8 @@ def _is_key(key: object) -> bool:
 
 
 def encode(batch: list[Step], first: int) -> bytes:
-    """Canonical lines. The fast encoder is exact for plain values and ASCII; anything else goes the exact way."""
+    """Return the canonical lines of these steps. The fast encoder is canonical for plain values and ASCII; all others
+    use the slow one."""
     for step in batch:
         for value in step.params.values():
             kind = type(value)
@@ -349,7 +352,7 @@ def _exactly(batch: list[Step], first: int) -> bytes:
 
 
 class Again:
-    """A plan made again is not checked step by step: what is no step at all is another plan."""
+    """Encodes the steps of a plan that is made again, unchecked. Something that is not a step means another plan."""
 
     def __init__(self, otherwise: Callable[[], KfmError]) -> None:
         self._otherwise = otherwise
@@ -367,16 +370,16 @@ class Again:
 
 def twice(context: RunContext) -> PlanImpure:
     return PlanImpure(
-        f"plan() of {context.updater.id} gave two different plans for the same inputs",
+        f"plan() of {context.updater.id} made two different plans for the same inputs",
         hint="look for sets, object addresses or state kept between calls",
     )
 
 
 class StepIndex:
-    """id → position. Past a size, an open-addressing table of 64-bit hashes, some forty bytes a step.
+    """Maps step ids to positions. A large plan uses an open-addressing table of 64-bit hashes, about 40 bytes a step.
 
-    Two of a million ids share a hash once in some 10^7 plans; the plan is then refused as naming a
-    step twice, never silently wrong.
+    Two of a million ids share a hash in about one of 10^7 plans. Such a plan is refused, as if it named a step twice;
+    it is never wrong without an error.
     """
 
     def __init__(self) -> None:
@@ -436,12 +439,12 @@ class StepIndex:
 
 
 def in_order(steps: list[Step] | tuple[Step, ...]) -> Iterable[Step]:
-    """A list may be in any order: it is sorted so that needs come first, keeping the author's order
-    where it can. A cycle is refused by naming it."""
+    """Return the steps of a list sorted so that needs come first, otherwise in the author's order. Refused if they have
+    a cycle; the message names it."""
     seen: set[str] = set()
     for step in steps:
         if not _can_be_sorted(step):
-            return steps  # it is refused where every step is looked at
+            return steps  # the check of each step refuses it
         if not seen.issuperset(step.needs):
             return _sorted_by_needs(steps) if all(map(_can_be_sorted, steps)) else steps
         seen.add(step.id)
@@ -457,7 +460,7 @@ def _sorted_by_needs(steps: list[Step] | tuple[Step, ...]) -> list[Step]:
     for position, step in enumerate(steps):
         if by_name.setdefault(step.id, step) is not step:
             raise _named_twice(step, position)
-    state: dict[str, int] = {}  # 1: on the path, 2: placed
+    state: dict[str, int] = {}  # 1: on the current path, 2: sorted
     ordered: list[Step] = []
     for root in steps:
         if state.get(root.id):
@@ -494,7 +497,7 @@ def _sorted_by_needs(steps: list[Step] | tuple[Step, ...]) -> list[Step]:
 
 
 class ChunkWriter:
-    """Writes the chunks of a plan too large to keep, some at a time, under the hash known from the first making."""
+    """Writes the chunks of a plan that is too large for memory, a few at a time, under the hash of the first plan."""
 
     def __init__(self, world: World, lease: Lease | None, plan_hash: str) -> None:
         self._world = world

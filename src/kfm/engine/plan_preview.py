@@ -1,4 +1,4 @@
-"""The walk up to the plan and no further: what a run would do, and how that differs from before."""
+"""Runs the stages up to the plan: what a run would do, and how that differs from the previous plan."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from kfm.projections.plan_diff import plan_diff
 
 
 class PlanPreview(msgspec.Struct, frozen=True):
-    """A plan to look at."""
+    """A plan that is only shown."""
 
     plan_hash: str
     steps: int
     complete: bool
     inputs: list[SourceRef]
-    shown: list[Step] | None  # None: too many to show
-    against: str  # what it was compared with: locked | last | nothing
+    shown: list[Step] | None  # None if there are too many to show
+    against: str  # the plan it was compared with: locked | last | nothing
     before: str  # the hash of that plan, or empty
     diff: str  # one line for each change; empty if there is none or nothing to compare with
-    warnings: list[ErrorNote]  # as a run of it would tell
+    warnings: list[ErrorNote]  # those that a run would write into its receipt
 
     @property
     def changed(self) -> bool:
-        """True if the same inputs and version gave another plan before: the version must be bumped."""
+        """Whether the same inputs and version made another plan before, so that the version must be raised."""
         return self.against == "locked" and self.before != self.plan_hash
 
 
@@ -48,7 +48,7 @@ def preview_plan(context: RunContext) -> PlanPreview:
     made = make(context, inputs, keys.input_hash, guarded=True)
     if make(context, inputs, keys.input_hash, guarded=False, like=made).plan_hash != made.plan_hash:
         raise PlanImpure(
-            f"plan() of {updater.id} gave two different plans for the same inputs",
+            f"plan() of {updater.id} made two different plans for the same inputs",
             hint="look for sets, object addresses or state kept between calls",
         )
     against, before = _earlier(context, keys.claim_key)
@@ -90,7 +90,7 @@ def plan_hash(context: RunContext, inputs: list[SourceRef]) -> str:
 
 
 def _earlier(context: RunContext, claim_key: str) -> tuple[str, str]:
-    """The plan locked for exactly this work, else the one that made the version there is now."""
+    """Return the plan that is locked for this work, or else the plan of the current version."""
     state = context.world.state
     locked = state.journal.locked_plan(claim_key)
     if locked is not None:

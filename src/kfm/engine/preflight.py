@@ -16,8 +16,8 @@ def preflight(guards: Guards, work: Work) -> None:
         guards.check_labels(updater, trigger)
     if not updater.moves_only and work.metadata.get("sensitivity") == "closed":
         raise Denied(
-            f"dataset {trigger.dataset} is closed, and what is closed is not used at all",
-            hint="ask who closed it; what was published of it goes with `kfm rollback DATASET --to nothing`",
+            f"dataset {trigger.dataset} is closed, and closed data may not be used",
+            hint="ask who closed it; `kfm rollback DATASET --to nothing` withdraws what was published",
         )
     if not updater.asks_gates(trigger):
         return

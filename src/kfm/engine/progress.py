@@ -1,4 +1,4 @@
-"""Bytes on their way into the store, told as they come: how many, and of how many where that is known."""
+"""Reports the progress of downloads: the bytes so far, and the total if it is known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ Progress = Callable[[str, int, int], None]
 
 
 def counted(objects: Objects, progress: Progress, expected: int) -> Objects:
-    """The same store. `expected`: the size it had the last time, until somebody knows better; 0: nobody knows."""
+    """Return the same store, which reports what is written. `expected` is the previous size of the source, or 0; the
+    server's answer replaces it."""
     return cast(Objects, _Counted(objects, progress, expected))
 
 
@@ -36,7 +37,7 @@ class _Staging:
         self._done = 0
 
     def expect(self, total: int) -> None:
-        """Of whom the bytes come said how many there are."""
+        """Set the total that the server announced."""
         self._total = total
 
     def write(self, chunk: bytes) -> None:

@@ -1,7 +1,7 @@
-"""Holds every source against its contract before anything is planned from it.
+"""Checks every source against its contract before anything is planned from it.
 
-What passes goes on as the accepted object; what does not lies in the Quarantine zone with reasons.
-Findings name the place and the rule, never the value.
+Rows that pass become the accepted object; the others go into the Quarantine zone with the reasons. Findings name the
+place and the rule, never the value.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 
 def quarantine(context: RunContext, acquired: Acquired, run: Run | None = None) -> Inspected:
+    """Return the inputs with their accepted rows. Held if a source fails its contract as a whole."""
     context.stage = "QUARANTINE"
-    if run is not None and run.plan_hash:  # resumed: inspected before it was planned
+    if run is not None and run.plan_hash:  # a resumed run: its inputs were checked before it was planned
         context.reached.inspected = inspected = Inspected(run.inputs, run.held)
         _keep_grids(context, acquired, inspected)
         return inspected
@@ -58,7 +59,7 @@ def quarantine(context: RunContext, acquired: Acquired, run: Run | None = None) 
 
 
 def _keep_grids(context: RunContext, acquired: Acquired, inspected: Inspected) -> None:
-    """What is published of a grid is the source itself: what it says of itself was seen here."""
+    """Remember the formats and descriptions of gridded sources, which are published unchanged."""
     if any(contract.format in GRIDS for contract in acquired.contracts.values()) and context.world.seal is None:
         for i, contract in acquired.contracts.items():
             if contract.format in GRIDS:
@@ -66,18 +67,18 @@ def _keep_grids(context: RunContext, acquired: Acquired, inspected: Inspected) -
 
 
 def accepted_as_it_is(ref: SourceRef) -> SourceRef:
-    """The same, unless it was held against a contract or is nothing."""
+    """Return a source without a contract as accepted. One that was checked, or that does not exist, is unchanged."""
     if ref.accepted_hash or not ref.content_hash:
         return ref
     return msgspec.structs.replace(ref, accepted_hash=ref.content_hash)
 
 
-# What a contract may say to a limit that held a source, although it says nothing of it.
+# The setting of a contract that changes a default limit, by the rule that failed.
 _SETTINGS = {"rows.none": "allow_empty: true", "rows.share": "max_held_share", "rows.shrunk": "shrink_limit"}
 
 
 def rows_before(context: RunContext, ref: SourceRef, i: int) -> int:
-    """How many rows of this source passed for the version there is now; 0 if that is not known."""
+    """Return how many rows of this source passed for the current version; 0 if that is not known."""
     state, partition = context.world.state, context.trigger.partition
     run = maker(state, context.world.objects, context.dataset, partition, i) if partition else None
     if not partition:
@@ -93,10 +94,10 @@ def rows_before(context: RunContext, ref: SourceRef, i: int) -> int:
 def examine(
     context: RunContext, inputs: list[SourceRef], i: int, contract: DataContract, reports: list[dict[str, Any]]
 ) -> None:
-    """Put the input as it was found in the place of what was acquired, also if it is held."""
+    """Check one input and replace it with its result. Held if it fails as a whole; it is replaced then, too."""
     ref = inputs[i]
     inspect = _inspector(context, ref, contract)
-    read = ref.accepted_hash or ref.content_hash  # of a version the key that is read
+    read = ref.accepted_hash or ref.content_hash  # for a version, the key that is read
     objects = sealing(context, [ref])
     name = ref.name or "source"
     context.world.progress("check", 0, 0)
@@ -122,7 +123,7 @@ def examine(
         counts = {"rows": report.rows, "held_rows": report.held_rows}
         told = {**counts, **told, "findings": report.finding_counts}
     context.say("source.inspected", source=name, **told)
-    # Told in any case; what passed is known only when it is not held.
+    # Logged in any case; the accepted rows are known only if the source is not refused.
     inputs[i] = msgspec.structs.replace(ref, accepted_hash="", rows=report.rows, held_rows=report.held_rows)
     if report.held:
         accepted.abort()
@@ -134,7 +135,7 @@ def examine(
             f"source {name} ({_file(ref.uri)}) is held: {why} ({first.rule}{where}{column})",
             hint=f"see `kfm quarantine {context.dataset}`; "
             + (f"if it is right, its contract may set {_SETTINGS[first.rule]}; " if first.rule in _SETTINGS else "")
-            + "what was published stays",
+            + "the published version stays",
         )
     accepted_hash = accepted.commit()[0] if report.changed else _drop(accepted) or read
     if contract.format in GRIDS:
@@ -143,7 +144,7 @@ def examine(
 
 
 def _inspector(context: RunContext, ref: SourceRef, contract: DataContract) -> Inspector:
-    """What judges it: in this process, or apart from it. Loaded only where there is a contract: it is not free."""
+    """Return the checker of a source: in this process, or in a sandbox. It is loaded only if there is a contract."""
     from kfm.validation.source_check import APART, inspect
 
     if contract.format not in APART:
@@ -160,7 +161,7 @@ def _inspector(context: RunContext, ref: SourceRef, contract: DataContract) -> I
 
 
 def sealing(context: RunContext, inputs: list[SourceRef]) -> Objects:
-    """Where rows of these sources may lie: under the key of the first that is protected, if one is."""
+    """Return the store for rows of these sources: encrypted with the key of the first protected one, if any."""
     protection, refs = context.guards.protection, [ref for ref in inputs if ref.sealed_with]
     if protection is None or not refs or context.world.seal is not None:
         return context.world.objects
@@ -173,7 +174,7 @@ def sealing(context: RunContext, inputs: list[SourceRef]) -> Objects:
 
 
 def protect(context: RunContext, inputs: list[SourceRef], acquired: Acquired) -> None:
-    """Put what may be seen of each protected source in its place; of a restricted run, only learn of them."""
+    """Replace each protected source with its masked form. A restricted run only records their fingerprints."""
     from kfm.engine.protected.masking_stage import learn, mask_source
 
     for i, ref in enumerate(inputs):
@@ -201,7 +202,7 @@ def protect(context: RunContext, inputs: list[SourceRef], acquired: Acquired) ->
 
 
 def _file(uri: str) -> str:
-    """As the configuration names it, but without the query of a URL, which may hold a key."""
+    """Return the address as the configuration has it, but without the query of a URL, which may contain a key."""
     return uri.partition("?")[0] if "://" in uri else uri
 
 

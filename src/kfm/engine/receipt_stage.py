@@ -1,4 +1,4 @@
-"""The receipt: one for every run, whatever became of it, in the transaction that ends the run."""
+"""The receipt stage: every run has one receipt, however it ends, written in the transaction that ends it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kfm.model.updater import Updater
 
 
 def record(context: RunContext, run_id: str, made: Assembled, tx: Tx) -> Receipt:
-    """The receipt of a committed run."""
+    """Write the receipt of a committed run, with its attestation if the installation signs, and return it."""
     receipt = receipt_of(context, "SUCCESS", outcome_of(made), run_id, made=made)
     append(context.guards, receipt, context.updater.op, context.standing, tx)
     if context.guards.attest is not None:
@@ -45,15 +45,15 @@ def outcome_of(made: Assembled) -> str:
 
 
 def outcome_for(problem: KfmError) -> str:
-    """Of a run that ended badly. Escalated: nobody here can decide it."""
+    """Return the outcome of a failed run. `escalated`: the installation may not decide it."""
     kinds = ((Held, "held"), (Sovereignty, "escalated"), (Denied, "denied"), (Cancelled, "cancelled"))
     return next((word for kind, word in kinds if isinstance(problem, kind)), "failed")
 
 
 def skip(context: RunContext, acquired: Acquired, admitted: Duplicate | Stopped) -> Receipt:
-    """A run that had nothing to do or was not allowed to: a receipt, and nothing else changes.
+    """End a run that has nothing to do, or that is frozen, and return its receipt. Nothing else changes.
 
-    Not durable by itself: many skipped runs share one sync (`State.sync`) before anyone is told.
+    Not durable by itself: many skipped runs share one sync (`State.sync`) before a caller is notified.
     """
     frozen, claim_key = isinstance(admitted, Stopped), admitted.keys.claim_key
     with context.world.state.transaction(durable=False) as tx:
@@ -85,8 +85,8 @@ def skip(context: RunContext, acquired: Acquired, admitted: Duplicate | Stopped)
 
 
 def asks_the_same(one: Trigger, other: Trigger) -> bool:
-    """Would one run answer both? Who asked and why counts where it goes into the ledger as an order. Every order of
-    an operation is one of its own."""
+    """Return whether one run would answer both triggers. The actor and reason of a forced run matter, because the
+    ledger records them. Every trigger of an operation is separate."""
     if one.kind == "operation":
         return False
     plain = {"trigger_id": "", "received_at": "", "correlation_id": ""}
@@ -137,9 +137,9 @@ def merge(context: RunContext, into: Receipt) -> Receipt | None:
 
 
 def fail(context: RunContext, problem: KfmError) -> Receipt:
-    """A run that ended badly: a receipt with the reason, and nothing is published.
+    """End a failed run and return its receipt with the reason. Nothing is published.
 
-    Filing what was held back moves a ref, and no ref moves under a freeze: then the run is left to be resumed.
+    Filing quarantined rows moves a ref. If a freeze forbids that, Frozen is raised and the run stays unfinished.
     """
     outcome = outcome_for(problem)
     if not is_public(context):  # a key may be the name of a site
@@ -190,7 +190,8 @@ def fail(context: RunContext, problem: KfmError) -> Receipt:
 
 
 def keep_made(reached: Reached, tx: Tx) -> None:
-    """What was finished stays, for the next run of the same work to continue from. If nothing was, the plan is free."""
+    """Record the finished steps, so that the next run of the same work continues from them. Without any, unlock the
+    plan."""
     planned, executed = reached.planned, reached.executed
     if planned is None or executed is None:
         return
@@ -203,7 +204,7 @@ def keep_made(reached: Reached, tx: Tx) -> None:
 
 
 def closing_receipt(context: RunContext, old: Run, outcome: str, note: ErrorNote) -> Receipt:
-    """The receipt of another run that this one ends."""
+    """Return the receipt of another run that this one ends."""
     return msgspec.structs.replace(
         receipt_of(context, "FAILED", outcome, old.run_id, [note]),
         job_id=old.claim_key[:32],
@@ -226,23 +227,23 @@ def closing_receipt(context: RunContext, old: Run, outcome: str, note: ErrorNote
         changes={},
         correlation_id=old.trigger.correlation_id or old.trigger.trigger_id,
         partition=old.trigger.partition,
-        config_hash="",  # what it ran under is not known here
+        config_hash="",  # the settings of that run are not known here
     )
 
 
 def quarantine_moves(context: RunContext, held: str) -> list[RefMove]:
-    """The ref says what is held back now: it goes when a run passes with nothing held, and its history stays."""
+    """Return the moves of the quarantine ref to this report. An empty report removes the ref; its history stays."""
     name = context.ref_in("quarantine")
     refs = context.world.state.refs
     before = refs.at(name)
     moves = [RefMove(ref=name, before=before, after=held)] if before != held else []
-    if not context.trigger.partition:  # the whole stands for its partitions
+    if not context.trigger.partition:  # a run of the whole replaces its partitions
         moves += [RefMove(ref=part, before=at, after="") for part, at in refs.all(name + "/")]
     return moves
 
 
 def input_items(updater: Updater, dataset: str, inputs: list[SourceRef]) -> list[Item]:
-    """What was read, with its zone. Of an operation: where the ref was, and the version it is to lead to."""
+    """Return what was read, with its zone. For an operation: the ref before its move, and the target version."""
     if not updater.moves_only:
         return [_item(source) for source in inputs]
     ref, target = aim_of(inputs) if inputs else (None, "")
@@ -268,7 +269,7 @@ def zones_in(context: RunContext, inputs: list[SourceRef]) -> list[str]:
 
 
 def output_items(context: RunContext, made: Assembled) -> list[Item]:
-    """The version, or of an operation the refs that it moves."""
+    """Return the new version, or the refs that an operation moves."""
     if made.version is not None:
         checksum = made.version.digest
         return [Item(kind="dataset", id=dataset_uri(context.dataset), checksum=checksum, zone="processed")]
@@ -310,7 +311,9 @@ def receipt_of(
         steps=planned.plan.steps if planned else 0,
         held_rows=sum(source.held_rows for source in inputs),
         provenance={
-            "tool_versions": {"kfm": _version()},  # not of the interpreter: every runner writes the same receipt
+            "tool_versions": {
+                "kfm": _version()
+            },  # without the interpreter, because every runner writes the same receipt
             "transforms": [f"{updater.id}@{updater.version}"],
             **protected_as(context, inputs),
         },
@@ -328,7 +331,8 @@ def receipt_of(
 
 
 def protected_as(context: RunContext, inputs: list[SourceRef]) -> dict[str, Any]:
-    """How what was read stands, and by which masking policies the public sees it; nothing where nobody says."""
+    """Return the classification of the inputs and the masking policies that were applied; empty if nothing is
+    protected."""
     if context.standing is None:
         return {}
     said: dict[str, Any] = {"standing": context.standing.level}

@@ -1,4 +1,4 @@
-"""A run once more, from what was recorded of it: the same walk over ports that write nothing lasting."""
+"""Runs recorded work again from its recorded inputs, over stores that write nothing lasting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WHY = "to see whether it gives the same"
 
 
 class RecordedSource:
-    """Gives each source the bytes that a run had of it, whatever the world holds by now."""
+    """A source that returns the bytes that the earlier run read, not those of today."""
 
     def __init__(self, inputs: Sequence[SourceRef], readable: Objects) -> None:
         self._inputs = inputs
@@ -66,13 +66,13 @@ class RecordedSource:
             return (same or named)[0]
         raise Refused(
             f"the run read no source {request.name or 'of this address'}",
-            hint="the configuration or inputs() is other than it was",
+            hint="the configuration or inputs() has changed since",
         )
 
 
 def rewind(tables: Tables, state: State, run: Run, ts: str) -> None:
-    """The scratch state as the run found it: refs that it read and moved are where they were, nobody else is at work,
-    and no switch is set, as nothing that is done here is an effect. Only ever over a view that keeps writes apart."""
+    """Set the temporary state to what the run found: the refs that it read and moved are where they were, no other run
+    is unfinished, and no freeze flag is set. The state must be a view whose writes are not kept."""
     before = refs.processed(run.dataset)
     moved = {move.ref: move.before for move in run.moves}
     wanted = {ref.uri.removeprefix(REF): ref.content_hash for ref in run.inputs if ref.uri.startswith(REF)}
@@ -93,7 +93,7 @@ def rewind(tables: Tables, state: State, run: Run, ts: str) -> None:
 
 
 def went_out_from(state: State, run: Run) -> str:
-    """The processed version that the preview of a branch was made from."""
+    """Return the processed version that the preview of a branch started from."""
     version = state.ledger.version(run.dataset, run.version_digest)
     return version.supersedes if version is not None else ""
 

@@ -41,27 +41,28 @@ class Work(Struct, frozen=True):
 
 
 def words_of(context: RunContext, problem: BaseException) -> str:
-    """What an exception of the author's said, on one line and not for long. Nothing unless the data is plainly
-    public: an author's message is made of it."""
+    """Return the text of an author's exception, short and on one line. Empty unless the data is public, because an
+    author's message may contain data."""
     if not is_public(context):
         return ""
     try:
         text = str(problem)
-    except Exception:  # an author's own __str__
+    except Exception:  # the author's own __str__ failed
         return ""
     text = str(redacted(text[: 2 * WORDS]))
     return f": {escaped(text if len(text) <= WORDS else text[: WORDS - 1] + '…')}" if text else ""
 
 
 def correlated(trigger: Trigger) -> Trigger:
-    """The trigger with a correlation id: its own, that of the inbox, or one made here."""
+    """Return the trigger with a correlation id: its own, its id in the inbox, or a new one."""
     if trigger.correlation_id:
         return trigger
     return msgspec.structs.replace(trigger, correlation_id=trigger.trigger_id or correlation_id(trigger))
 
 
 def is_public(context: RunContext) -> bool:
-    """Plainly so: of anything else no name, key or message is told that an author may have made from data."""
+    """Return whether the data is declared and classified as public. For all other data, no log line or receipt shows a
+    name, key or message that an author may have made from it."""
     if context.standing is not None and context.standing.level != "public":
         return False
     return context.work.metadata.get("sensitivity") == "public"
@@ -103,28 +104,28 @@ class RunContext(Struct):
 
     @property
     def asked_for(self) -> str:
-        """The dataset, and which part of it, as one types it."""
+        """The dataset and its partition, as arguments of a command."""
         part = self.trigger.partition
         return f"{self.dataset} --partition {part}" if part else self.dataset
 
     @property
     def zone_name(self) -> str:
-        """What its refs in the zones before `processed` are called: those of a partition are its own."""
+        """The name of its refs in the zones before `processed`. A partition has its own."""
         return f"{self.dataset}/{self.trigger.partition}" if self.trigger.partition else self.dataset
 
     def ref_in(self, zone: str) -> str:
-        """What its ref in a zone is called: that of a preview lies beside the others, in its own folder."""
+        """Return the name of its ref in a zone. A preview has refs of its own."""
         return zone_ref(zone, self.zone_name, self.trigger)
 
     @property
     def switches(self) -> tuple[str, ...]:
-        """Those that can stop this run."""
+        """The freeze flags that can stop this run."""
         if not self.updater.heeds_freeze or self.updater.takes_away(self.trigger):
             return ()
         return refs.switches(self.dataset)
 
     def switches_of(self, run_id: str) -> tuple[str, ...]:
-        """And the one by which somebody ends this very run."""
+        """Return the freeze flags, and the flag by which an operator cancels this run."""
         return (*self.switches, refs.switch("run", run_id))
 
     def __post_init__(self) -> None:
@@ -138,15 +139,15 @@ class RunContext(Struct):
         )
 
     def say(self, event: str, **fields: object) -> None:
-        """One line of the event log, with what the run is about on it."""
+        """Write one line to the event log, with the fields that identify the run."""
         self.log.event(event, **fields)
 
     def bind(self, run_id: str, claim_key: str) -> None:
-        """From here on every line names the run."""
+        """Add the run id to all later log lines."""
         self.log = self.log.bind(run_id=run_id, job_id=claim_key[:32], correlation_id=self.trigger.correlation_id)
 
     def asking(self) -> Asking:
-        """Who asks for what this run does, and why."""
+        """Return who requests this run, what it does and why, for the gates."""
         trigger = self.trigger
         return Asking(
             who=trigger.actor or trigger.kind,
@@ -156,10 +157,11 @@ class RunContext(Struct):
         )
 
     def check_wanted(self, *, claiming: bool = False) -> None:
-        """Inside a transaction: is the unfinished run, or the kept trigger, that we took up still to be done?
+        """Conflict if another worker has ended the unfinished run, or the kept trigger, that this run works on. Called
+        inside a transaction.
 
-        Once it has ended it must not be done again: what it did may have been undone since, on purpose. Nor
-        may a trigger be ended while a run of it is open; who claims it needs the lease, and learns it there.
+        Ended work must not be done again, because its result may have been undone on purpose. Unless it claims the
+        work, this run must not end a trigger while another run of it is open; a claim finds that out by the lease.
         """
         state, trigger_id = self.world.state, self.trigger.trigger_id
         if self.unfinished is not None:
@@ -172,11 +174,11 @@ class RunContext(Struct):
         if trigger_id and self.unfinished is None and not claiming:
             for run in state.runs.unfinished(self.dataset):
                 if run.trigger.trigger_id == trigger_id:
-                    raise Conflict(f"run {run.run_id} is at this work already", hint="wait for it, or `kfm resume`")
+                    raise Conflict(f"run {run.run_id} already does this work", hint="wait for it, or `kfm resume`")
 
     def check_slot(self, tx: Tx) -> None:
-        """Inside a transaction: is the slot of a pool still ours, if we have one? Who was stopped past its lease may
-        find another in its place."""
+        """Raise if the run has lost its pool slot, as after a pause that was longer than the lease. Called inside a
+        transaction."""
         if self.guards.slot is not None:
             tx.leases.check(self.guards.slot)
 

@@ -1,4 +1,4 @@
-"""A plan that is settled, and the journal of the run that carries it out."""
+"""The final plan of a run, and its journal."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from kfm.model.ports import State, Tx
 from kfm.model.records import Checkpoint, Phase, Run, Segment, Step
 
 NOTHING_LEARNED = Facts()
-CLOSING: list[Phase] = ["UPSERT", "LINEAGE"]  # what the commit does
-CARRIED = 4096  # finished steps of an earlier run in one segment
+CLOSING: list[Phase] = ["UPSERT", "LINEAGE"]  # the phases that the commit writes
+CARRIED = 4096  # the most carried-over steps in one segment
 _decode_steps = msgspec.json.Decoder(Step).decode_lines
 
 
 class SettledPlan(Struct):
-    """A plan that was made twice, alike, and is in the journal or about to be."""
+    """A plan that was made twice with the same result, and that is journaled or about to be."""
 
     plan_hash: str
     steps: int
     complete: bool
     has_needs: bool
-    chunks: list[bytes] | None  # its bytes, while it is small enough to keep
+    chunks: list[bytes] | None  # its bytes, if it is small enough for memory
     batches: list[list[Step]] | None = None  # its steps, likewise
     has_moves: bool = False
-    opened: Callable[[bytes], bytes] | None = None  # of a restricted run: its chunks lie sealed in the journal
+    opened: Callable[[bytes], bytes] | None = None  # decrypts the chunks of a restricted run
 
     def each(self, state: State) -> Iterator[list[Step]]:
-        """Its steps, a batch at a time: from memory, or from the journal."""
+        """Yield its steps in batches, from memory or from the journal."""
         if self.batches is not None:
             yield from self.batches
             return
         yield from map(_decode_steps, self._bodies(state))
 
     def left(self, state: State, results: Results) -> Iterator[tuple[int, Step]]:
-        """Its steps with their positions; those of a chunk in which all is done are counted, not read."""
+        """Yield its steps with their positions. A chunk whose steps are all done is skipped without being read."""
         if self.batches is not None:
             yield from enumerate(chain.from_iterable(self.batches))
             return
@@ -53,7 +53,7 @@ class SettledPlan(Struct):
                 yield from enumerate(_decode_steps(body), start)
 
     def _bodies(self, state: State) -> Iterator[bytes]:
-        """A line a step; the header, which is the first line, is left out."""
+        """Yield its chunks without the header, which is the first line."""
         chunks: Iterable[bytes] = self.chunks if self.chunks is not None else ()
         if self.chunks is None:
             chunks = state.journal.plan_chunks(self.plan_hash)
@@ -63,7 +63,7 @@ class SettledPlan(Struct):
 
 
 class Journal:
-    """The journal of one run: where its next segment goes, and the run's row as it is to be kept."""
+    """The journal of one run: the place of its next segment, and the row of the run."""
 
     def __init__(
         self,
@@ -77,19 +77,19 @@ class Journal:
         code: bytes = b"",
     ) -> None:
         self.run = run
-        self.carried: list[Done] = []  # finished by the run this one continues, not journaled yet
+        self.carried: list[Done] = []  # finished by the run that this one continues, and not journaled yet
         self._plan = plan
         self._checkpoints = checkpoints
         self._state = state
         self._clock = clock
         self._facts = facts
-        self._stored = stored  # as a chunk of the plan may lie in the state
-        self._code = code  # the listing of the code that planned it, kept under its digest
+        self._stored = stored  # encrypts the chunks of a restricted plan
+        self._code = code  # the listing of the code that made the plan, stored under its digest
         self._segments = 0
         self._last = GENESIS
 
     def replay(self, results: Results) -> bool:
-        """Fold what is there of it; True if its PLAN record is."""
+        """Read the segments that exist into `results`; return whether the PLAN record is among them."""
         for segment, name in self._state.journal.segments(self.run.run_id):
             results.add(segment.done)
             results.described.update(segment.described)
@@ -105,16 +105,16 @@ class Journal:
         intent: list[tuple[int, int]] = [],  # noqa: B006 - only ever read
         then: list[Phase] = [],  # noqa: B006
     ) -> None:
-        """The PLAN record, with what is carried over: the journal of a run is whole by itself."""
+        """Write the PLAN record, with all carried-over steps, so that the journal of a run is complete by itself."""
         payload = self._keep_plan(tx)
         carried, self.carried = self.carried, []
-        while len(carried) > CARRIED:  # a large plan is cut as its windows were
+        while len(carried) > CARRIED:  # a large number is split into several segments
             self.append(tx, results, phases, done=carried[:CARRIED], payload=payload)
             phases, payload, carried = ["EXECUTE"], {}, carried[CARRIED:]
         self.append(tx, results, phases, done=carried, intent=intent, payload=payload, then=then)
 
     def _keep_plan(self, tx: Tx) -> dict[str, Any]:
-        """Inside the first transaction of execute; returns what its segment says of the plan."""
+        """Store the plan, in the first transaction of execute, and return what the segment records about it."""
         plan, run = self._plan, self.run
         if self._state.journal.locked_plan(run.claim_key) is None:
             self.run = run = msgspec.structs.replace(run, locked_plan=True)
@@ -122,7 +122,7 @@ class Journal:
                 tx.journal.plan_chunk(plan.plan_hash, n, body if self._stored is None else self._stored(body))
         tx.journal.lock_plan(run.claim_key, plan.plan_hash)
         tx.runs.save(run)
-        for checkpoint in self._checkpoints:  # here, as a resume has read no source and could not
+        for checkpoint in self._checkpoints:  # here, because a resumed run fetches no source
             tx.inbox.keep_checkpoint(checkpoint)
         self._facts.keep(tx)
         if self._code and self._state.inline_object(run.code_hash) is None:
@@ -144,7 +144,7 @@ class Journal:
         payload: dict[str, Any] = {},  # noqa: B006
         then: list[Phase] = [],  # noqa: B006
     ) -> None:
-        """Add a segment, in its place in the chain."""
+        """Add the next segment to the chain."""
         said = results.described
         segment = Segment(
             n=self._segments,

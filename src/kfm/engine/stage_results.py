@@ -1,4 +1,4 @@
-"""What each station of the walk gives, and the ones behind it take. Records: nothing in them changes any more."""
+"""The results that the stages of a run pass to each other. All but `Tenure` and `Reached` are immutable."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ Rows = list[tuple[str, bytes]]  # small objects, by their digests
 
 
 class Wanted(Struct, frozen=True):
-    """A source that is a dataset, as it is declared."""
+    """A source that is another dataset, as kfm.yml declares it."""
 
     dataset: str
     zone: str = "processed"
     key: tuple[str, ...] = ()
-    version: str = ""  # this one, wherever the ref is; empty: the one that is current
+    version: str = ""  # the pinned version; empty: the current one
     complete: bool = False
 
     @property
@@ -40,16 +40,16 @@ class Wanted(Struct, frozen=True):
 
 
 class Acquired(Struct, frozen=True):
-    """What a run reads: bytes in the store, known by their digests."""
+    """The inputs of a run: bytes in the object store, named by their digests."""
 
     inputs: list[SourceRef] = []
-    contracts: dict[int, DataContract] = {}  # by the positions of the inputs that they are for
-    checkpoints: list[Checkpoint] = []  # kept with the plan, or with the receipt that says there was nothing to do
+    contracts: dict[int, DataContract] = {}  # by the position of the input
+    checkpoints: list[Checkpoint] = []  # stored with the plan, or with the receipt of a skipped run
     bytes_in: int = 0
 
 
 class Keys(Struct, frozen=True):
-    """Which work it is."""
+    """The hashes that identify the work of a run."""
 
     input_hash: str = ""
     run_key: str = ""
@@ -57,44 +57,44 @@ class Keys(Struct, frozen=True):
 
 
 class Tenure(Struct):
-    """A lease that is ours, and when it was renewed last: by what the run writes, or by the heartbeat."""
+    """A lease of this worker, and when the run or the heartbeat last renewed it."""
 
     lease: Lease
     renewed_ms: int
 
 
 class Claimed(Struct, frozen=True):
-    """The work is ours to do."""
+    """This worker has claimed the work."""
 
     keys: Keys
     run: Run
     tenure: Tenure
-    code_changed: bool  # since the version there is now was made, under the same version of the updater
+    code_changed: bool  # since the current version was made, with the same updater version
 
 
 class Fresh(Claimed, frozen=True):
-    """For the first time, or once more."""
+    """No earlier run of this work is live."""
 
     told: ClassVar[str] = "fresh"
 
 
 class Resume(Claimed, frozen=True):
-    """It was begun, and not ended."""
+    """An earlier run of this work is unfinished, and this one resumes it."""
 
     told: ClassVar[str] = "resume"
 
 
 class Duplicate(Struct, frozen=True):
-    """The same work is committed, and what it committed is still live."""
+    """An earlier run has committed the same work, and its result is still live."""
 
     keys: Keys
-    run: Run  # that did it
+    run: Run  # the earlier one
     code_changed: bool
     told: ClassVar[str] = "duplicate"
 
 
 class Stopped(Struct, frozen=True):
-    """A switch is set. The trigger is kept."""
+    """A freeze flag is set. The trigger is kept for later."""
 
     keys: Keys
     code_changed: bool
@@ -102,20 +102,20 @@ class Stopped(Struct, frozen=True):
 
 
 class Inspected(Struct, frozen=True):
-    """The inputs as they may be read: of each, what passed its contract."""
+    """The inputs with the rows that passed their contracts."""
 
     inputs: list[SourceRef]
-    held: str = ""  # digest of the report on what was held back; empty: nothing was
+    held: str = ""  # the digest of the report on quarantined rows; empty if there are none
 
 
 class Planned(Struct, frozen=True):
-    """What the steps are performed from, and the version is put together from."""
+    """The plan of a run and its journal."""
 
     plan: SettledPlan
     journal: Journal
     tenure: Tenure
     inspected: Inspected
-    resumed: bool  # there may be segments in the journal
+    resumed: bool  # the journal may have segments of an earlier attempt
 
     @property
     def lease(self) -> Lease:
@@ -131,53 +131,53 @@ class Planned(Struct, frozen=True):
 
 
 class Executed(Struct, frozen=True):
-    """What the steps gave."""
+    """The results of the steps."""
 
     results: Results
     moves: list[RefMove] = []
-    tail: list[Done] = []  # the last finished steps: the commit itself writes their DONE
+    tail: list[Done] = []  # the last finished steps, whose DONE the commit writes
     tail_rows: Rows = []
-    tail_failed: list[tuple[int, str]] = []  # likewise, attempts that were made again
+    tail_failed: list[tuple[int, str]] = []  # failed attempts that were repeated, for the same segment
 
 
 class Lowered(Struct, frozen=True):
-    """What the state believes otherwise from now on, by an order: how something stood, and how it does then (None:
-    nothing is said of it any more), and fingerprints, by key and source, that are held against nothing any more."""
+    """What a change request lowers: classifications, with the old and the new one (None removes it), and fingerprints,
+    by key and source, that are not compared any more."""
 
     standings: list[tuple[str, Standing, Standing | None]] = []
     prints: list[tuple[str, str]] = []
 
 
 class Warrant(Struct, frozen=True):
-    """By whose leave an operation is done: what it uses up, and what must still be so when it commits."""
+    """The authority for an operation: the change request that it uses up, and what must still hold at the commit."""
 
-    moves: list[RefMove] = []  # of the order that is used up by it
-    rows: Rows = []  # what these lead to
-    orders: Rows = []  # what orders are then, by the digests of their requests
-    held: dict[str, str] = {}  # refs that must be where they were when it was decided
+    moves: list[RefMove] = []  # of the change request that it uses up
+    rows: Rows = []  # the objects that these moves point to
+    orders: Rows = []  # the new state of change requests, by the digests of their bodies
+    held: dict[str, str] = {}  # refs that must not have moved since the decision
     lowered: Lowered = Lowered()
 
 
 class Assembled(Struct, frozen=True):
-    """What a run is about to commit."""
+    """Everything that a run is about to commit."""
 
     moves: list[RefMove] = []
-    version: DatasetVersion | None = None  # none: it only moves refs
+    version: DatasetVersion | None = None  # None if the run only moves refs
     changes: dict[str, int] = {}  # as in the receipt
-    rows: Rows = []  # new parts of the manifest, written by the commit itself
-    decisions: list[Decision] = []  # of the gate, on what goes to the Published zone
-    held: dict[str, str] = {}  # refs that must still be there
+    rows: Rows = []  # new parts of the manifest, which the commit writes
+    decisions: list[Decision] = []  # of the gate before the Published zone
+    held: dict[str, str] = {}  # refs that must not have moved
     orders: Rows = []  # as in the warrant
     lowered: Lowered = Lowered()
-    of: list[Item] = []  # what it was made of: all that was read, and what its author names beside
+    of: list[Item] = []  # its inputs: everything that was read, and what lineage() added
 
 
 NOTHING_MADE = Assembled()
 
 
 class Reached(Struct):
-    """What the stations have given so far. Whoever ends a run tells it, and a run may fail at any station; no station
-    takes its work from here."""
+    """The results of the stages so far, for the receipt: a run may fail at any stage. No stage takes its work from
+    here."""
 
     acquired: Acquired = Acquired()
     keys: Keys = Keys()
@@ -185,7 +185,7 @@ class Reached(Struct):
     inspected: Inspected | None = None
     planned: Planned | None = None
     executed: Executed | None = None
-    decisions: list[Decision] = []  # of the gate, also one that said no
+    decisions: list[Decision] = []  # of the gates, refusals included
 
     @property
     def claimed(self) -> Claimed | None:
@@ -193,7 +193,7 @@ class Reached(Struct):
 
     @property
     def run(self) -> Run | None:
-        """Its row as it is to be kept; none before the work is claimed."""
+        """The row of the run; None before the work is claimed."""
         if self.planned is not None:
             return self.planned.journal.run
         return self.claimed.run if self.claimed is not None else None

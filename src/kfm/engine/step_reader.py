@@ -1,4 +1,4 @@
-"""What perform() reads: the accepted bytes of the inputs, and the outputs of the steps it needs."""
+"""The reader that perform() gets: the accepted bytes of the inputs, and the outputs of the steps that it needs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StepReader:
         self._index = index
         self._results = results
         self._world = world
-        self._whole = world.datasets.keys()  # what has one key, or is asked for one, has its bytes accepted
+        self._whole = world.datasets.keys()  # sources that are datasets; one with a single key has accepted bytes
         self._by_name = {ref.name: ref for ref in inputs if ref.name}
 
     @property
@@ -49,7 +49,7 @@ class StepReader:
     def _version(self, source: int | str) -> str:
         ref = self._input(source)
         if ref is None or not ref.uri.startswith(REF):
-            raise Refused(f"{printable(str(source))} is no version of a dataset", hint="only such an input has keys")
+            raise Refused(f"{printable(str(source))} is not a dataset", hint="only an input that is a dataset has keys")
         return ref.content_hash
 
     def _digest(self, source: Read) -> str:
@@ -58,29 +58,29 @@ class StepReader:
             if entry is None:
                 raise Refused(
                     f"{printable(source[0])} has no key {printable('/'.join(source[1:]))}",
-                    hint="read.keys() gives those it has",
+                    hint="read.keys() lists its keys",
                     discreet="perform() reads a key that a version does not have",
                 )
             return entry.digest
         if not isinstance(source, (int, str)):
             raise Refused(
-                "perform() reads what is neither the number nor the name of an input", hint="e.g. read.csv(0)"
+                "perform() reads something that is neither the number nor the name of an input", hint="e.g. read.csv(0)"
             )
         ref = self._input(source)
         if ref is not None and version_of(ref) and ref.accepted_hash == ref.content_hash and ref.name in self._whole:
             raise Refused(
-                f"{printable(ref.name)} is a dataset of several keys",
-                hint="read one of them: read.bytes((name, key)); read.keys(name) gives them",
+                f"{printable(ref.name)} is a dataset with several keys",
+                hint="read one of them: read.bytes((name, key)); read.keys(name) lists them",
             )
         if ref is not None:
             return ref.accepted_hash or ref.content_hash
-        name = str(source)  # a number that is no input was refused
+        name = str(source)  # a number that is not an input was refused above
         position = self._index.find(name)
         if position < 0 or not self._results.is_done(position):
             raise Refused(
                 f"{printable(name)} is neither an input nor a finished step",
                 hint="name the step in `needs` to read its output",
-                discreet="perform() reads what is neither an input nor a finished step",
+                discreet="perform() reads something that is neither an input nor a finished step",
             )
         return self._results.get(position)[1]
 
@@ -93,7 +93,7 @@ class StepReader:
     def original(self, source: int | str) -> BinaryIO:
         ref = self._input(source)
         if ref is None:
-            raise Refused(f"{printable(str(source))} is no input", hint="only an input has an original")
+            raise Refused(f"{printable(str(source))} is not an input", hint="only an input has an original")
         with self.open(source) as file:
             tail = b""
             while piece := file.read(MOST_FOOTER):
@@ -101,8 +101,8 @@ class StepReader:
         footer = footer_of(tail)
         if footer is None or footer.metadata.get(ALL_OF) != ref.content_hash.encode():
             raise Refused(
-                f"source {ref.name} cannot be given as it came: rows or values of it were held back",
-                hint="make parquet, geojson or csv of it, which hold what passed",
+                f"source {ref.name} cannot be read unchanged: rows or values of it are quarantined",
+                hint="write parquet, geojson or csv from it, which contain the rows that passed",
             )
         return self._objects.open(ref.content_hash)
 

@@ -1,4 +1,4 @@
-"""What every step gave. A large plan is kept in flat arrays, forty-odd bytes a step."""
+"""The results of all steps. Those of a large plan are in flat arrays, about 40 bytes a step."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ SMALL = 1 << 16
 
 
 class Results:
-    """Positions to what was made there. Small plans keep the tuples as they are."""
+    """Maps positions of steps to their results. A small plan keeps plain tuples."""
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
-        self.described: dict[int, dict[str, Any]] = {}  # what outputs say of themselves; most say nothing
+        self.described: dict[int, dict[str, Any]] = {}  # descriptions of outputs, by position; most have none
         self.done = 0
-        self.retries = 0  # attempts at steps that failed and were made again
+        self.retries = 0  # failed attempts that were repeated
         self._rows: list[Done | None] | None = None
         if steps <= SMALL:
             self._rows = [None] * steps
@@ -31,7 +31,7 @@ class Results:
         self._media_names: list[str] = []
 
     def add(self, entries: Sequence[Done]) -> None:
-        """Each position is added once in a run; a journal replayed before it may have had it too."""
+        """Add the results of these steps. A run adds each position once; the journal may have added it before."""
         rows = self._rows
         if rows is not None:
             for entry in entries:
@@ -44,7 +44,7 @@ class Results:
                 self._add_at_once(run)
 
     def _add_at_once(self, entries: Sequence[Done]) -> bool:
-        """Many cost little more than one, if they follow each other in the plan and are of one media type."""
+        """Add consecutive results of one media type in one go, which is fast; return False if they are not that."""
         first, count = entries[0][0], len(entries)
         positions, digests, sizes, media_types = zip(*entries, strict=True)
         if count > 1 and (positions != tuple(range(first, first + count)) or len(set(media_types)) > 1):
@@ -88,8 +88,8 @@ class Results:
 
 
 def _runs(entries: Sequence[Done]) -> Iterator[list[Done]]:
-    """Threads finish their steps in some order: the same entries by position, cut where one does not follow the other
-    or is of another media type."""
+    """Yield the entries sorted by position, in groups of consecutive positions with one media type. Threads finish
+    steps in any order."""
     run: list[Done] = []
     for entry in sorted(entries, key=itemgetter(0)):
         if run and (entry[0] != run[-1][0] + 1 or entry[3] != run[-1][3]):

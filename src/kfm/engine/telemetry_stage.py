@@ -1,4 +1,4 @@
-"""Telemetry of a run, in the transaction that ends it, whatever became of it. What cannot be known is null, never 0."""
+"""The telemetry stage: writes the telemetry of every run in the transaction that ends it. Unknown values are null."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def measure(
 ) -> None:
     reached = context.reached
     admitted, claimed, executed, inputs = reached.admitted, reached.claimed, reached.executed, reached.inputs
-    # Of a run that failed, what was made on the way depends on which step was quicker, and is named by nothing.
+    # What a failed run made depends on which step was quicker, and nothing refers to it, so it is not counted.
     results = executed.results if executed is not None and status != "FAILED" else None
     found = _telemetry(
         context.world,
@@ -51,7 +51,7 @@ def measure(
 
 
 def measure_superseded(context: RunContext, tx: Tx, old: Run, note: ErrorNote) -> None:
-    """Of a run that this one ends: as far as its row and its journal tell."""
+    """Write the telemetry of another run that this one ends, from its row and its journal."""
     tx.ledger.keep_telemetry(
         _telemetry(
             context.world,
@@ -74,7 +74,7 @@ def measure_superseded(context: RunContext, tx: Tx, old: Run, note: ErrorNote) -
 
 
 def measure_merged(context: RunContext, tx: Tx, receipt: Receipt) -> None:
-    """Of a trigger that the run for another one answered: it took no time of its own."""
+    """Write the telemetry of a trigger that the run for another one answered. It took no time of its own."""
     into = context.world.state.ledger.telemetry(str(receipt.provenance["merged_into"]))
     tx.ledger.keep_telemetry(
         _telemetry(

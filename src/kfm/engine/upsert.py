@@ -25,7 +25,8 @@ from kfm.model.run_overrides import deletions_allowed
 
 
 def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assembled:
-    """Put the version together, and say which refs shall move."""
+    """Return the new version and the moves of refs that the run is about to commit. Denied if a gate or the authority
+    refuses them."""
     context.stage = "UPSERT"
     plan, run, inputs = planned.plan, planned.journal.run, planned.inputs
     moves = list(executed.moves)
@@ -92,22 +93,23 @@ def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assem
 
 
 def carried_from(context: RunContext, before: str) -> str:
-    """The version whose entries stay where the plan says nothing of them. Made as something that stands otherwise, it
-    lends nothing: what was not masked then must not come along, nor what is sealed."""
+    """Return the version whose other entries are carried over; empty if its classification differs, because neither
+    unmasked nor encrypted entries may get into the new version. Denied if this run is of a partition then."""
     version = context.world.state.ledger.version(context.dataset, before) if before else None
     if version is None or _lends(version.standing) == _lends(context.standing):
         return before
     if context.trigger.partition:
         raise Denied(
-            f"{context.dataset} stands otherwise than when it was made: one partition cannot be put among the others",
-            hint=f"run the whole of it first: `kfm run {context.dataset}`",
+            f"the classification of {context.dataset} has changed: one partition cannot be run without the others",
+            hint=f"run the whole dataset first: `kfm run {context.dataset}`",
             rule="standing.changed",
         )
     return ""
 
 
 def _lends(standing: Standing | None) -> tuple[object, ...]:
-    """Versions of which this is the same can lend to each other. What nobody speaks of is stored as what is public."""
+    """Return a key that is the same for versions that can carry entries over to each other. An unclassified version is
+    stored like a public one."""
     if standing is None or standing.level == "public":
         return ("public",)
     return standing.level, standing.resolution, standing.custodians
@@ -122,7 +124,7 @@ def _zone_moves(context: RunContext, planned: Planned, before: str, after: str) 
             moves.append(RefMove(ref=name, before=state.refs.at(name), after=source.content_hash))
     moves += quarantine_moves(context, planned.inspected.held)
     ref = zone_ref("processed", context.dataset, context.trigger)
-    if preview_of(context.trigger):  # it was made from what is processed, and is put beside it
+    if preview_of(context.trigger):  # a preview starts from the processed version and has a ref of its own
         before = state.refs.at(ref)
     if before != after:
         moves.append(RefMove(ref=ref, before=before, after=after))
@@ -191,10 +193,10 @@ def upsert(context: RunContext, run: Run, made: Assembled, tx: Tx) -> None:
     still_holds(context, made.decisions)
     for move in made.moves:
         if is_publishing(move) and not any(is_yes(decision, move) for decision in made.decisions):
-            raise Denied(f"{move.ref} may not move: no gate was asked", hint="report this")
+            raise Denied(f"{move.ref} may not move: no gate was asked", hint="report this as a bug")
     for ref, at in made.held.items():
         if tx.refs.at(ref) != at:
-            raise Denied(f"{ref} has moved since this was decided", hint="order it anew")
+            raise Denied(f"{ref} has moved since this was decided", hint="request the change again")
     for name, known, stands in made.lowered.standings:
         tx.protected.lower(name, known, stands)
     for key_id, source in made.lowered.prints:

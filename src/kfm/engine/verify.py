@@ -1,4 +1,4 @@
-"""Reads everything that was ever promised and checks it: the scrub behind `kfm doctor --deep`."""
+"""Reads and checks every object, version and ledger entry, for `kfm doctor --deep`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kfm.model.records import Record
 class Report(Record, frozen=True):
     entries: int
     objects: int
-    closed: int = 0  # versions under a key that is not at hand: what they name could not be followed
+    closed: int = 0  # encrypted versions whose key is missing, so that their entries were not checked
 
 
 def verify(state: State, objects: Objects, readable: Objects | None = None) -> Report:
-    """Corrupt at the first thing that is not as it was stored. `readable` opens what is sealed, where the key is."""
+    """Return what was checked. Corrupt at the first damage. `readable` decrypts objects whose key is available."""
     entries = _ledger(state)
     seen: set[str] = set()
     closed: set[str] = set()
@@ -34,7 +34,7 @@ def verify(state: State, objects: Objects, readable: Objects | None = None) -> R
             _object(objects, target, seen)
             if name.startswith(refs.VERSIONS) or is_made(name):
                 version(target)
-    for entry in state.refs.histories():  # also where no ref leads any more: it can be rolled back to
+    for entry in state.refs.histories():  # also versions without a ref, because a rollback can reach them
         if is_digest(entry.after):
             _object(objects, entry.after, seen)
             if entry.ref.startswith(refs.VERSIONS):
@@ -43,7 +43,8 @@ def verify(state: State, objects: Objects, readable: Objects | None = None) -> R
 
 
 def _ledger(state: State) -> int:
-    """Others may write to it meanwhile: entries that came after we had read the last one are read as well."""
+    """Return the number of ledger entries. Corrupt if one is missing or altered. Entries that other workers add
+    meanwhile are read, too."""
     previous, count = GENESIS, 0
     first = True
     while True:

@@ -1,5 +1,8 @@
-"""The gates before the zones: asked before the commit, so that an engine that is slow or stopped makes nobody wait at
-the lock; in the transaction only the digests, the policies and the epoch of the labels are compared again."""
+"""The gates before the zones.
+
+They are asked before the commit, so that a slow policy engine does not keep other workers waiting for the lock. In the
+transaction only the digests, the policies and the epoch of the labels are compared again.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from kfm.errors import Conflict, Denied, Moved, Sovereignty
 from kfm.model.records import DatasetVersion, Decision, Obligation, RefMove, Run, SourceRef
 from kfm.model.zone_requests import StepUp
 
-# Rules by which not the publisher of the data decides, but those it is of. Not among them: what a missing word in
-# kfm.yml says no to.
+# Rules whose decision belongs to the community that the data is about, not to its publisher. A missing setting in
+# kfm.yml is not among them.
 THEIRS = ("care.", "zone.sealed", "zone.usable", "fair.accessible")
 
 
@@ -22,6 +25,7 @@ def admit_to_work(context: RunContext, run: Run, inputs: list[SourceRef]) -> Non
 
 
 def admit_to_processed(context: RunContext, run: Run, inputs: list[SourceRef], version: DatasetVersion) -> Decision:
+    """Ask the gate before the Processed zone, and return its decision. Denied if it refuses."""
     step = StepUp(
         to="processed", subject=version.digest, asking=context.asking(), run=run, inputs=inputs, version=version
     )
@@ -31,7 +35,8 @@ def admit_to_processed(context: RunContext, run: Run, inputs: list[SourceRef], v
 
 
 def _taken(context: RunContext, step: StepUp, decision: Decision) -> None:
-    """Told and kept where it says something. A yes to public data, to which every runner says the same, is not."""
+    """Record a decision, and raise if it refuses. A yes about public data, which every runner decides alike, is not
+    recorded."""
     standing = step.standing
     plain = standing is None or standing.level == "public"
     if decision.allow is not True or decision.subject != step.subject:
@@ -46,8 +51,11 @@ def _taken(context: RunContext, step: StepUp, decision: Decision) -> None:
 
 
 def admit_to_published(context: RunContext, move: RefMove) -> Decision:
-    """Asked before the commit: the gate reads every byte, and nobody waits at the lock meanwhile. Bytes under
-    a digest never change; where the ref is, the switches and the fence are asked again in the transaction itself."""
+    """Ask the gate before the Published zone, and return its decision. Denied if it refuses.
+
+    The gate reads every byte before the commit, while no lock is held. Bytes under a digest never change; the place of
+    the ref, the freeze flags and the lease are checked again in the transaction.
+    """
     if context.guards.protection is not None:
         from kfm.engine.protected.leak_check import check_published
 
@@ -64,7 +72,7 @@ def admit_to_published(context: RunContext, move: RefMove) -> Decision:
 
 
 def _check_standing(context: RunContext, move: RefMove) -> None:
-    """By what labels say today of all it was made of, the datasets that were read among it, and not only then."""
+    """Denied if the labels of today protect the version, or anything it was made from, more than when it was made."""
     from kfm.engine.protected.source_classification import PUBLIC, is_more_closed
 
     classify = context.guards.classification_of
@@ -74,38 +82,38 @@ def _check_standing(context: RunContext, move: RefMove) -> None:
     if now is not None and is_more_closed(now, then or PUBLIC):
         raise Denied(
             f"{move.ref} may not move: it is more protected than when it was made: " + ", ".join(now.rules),
-            hint=f"`kfm run {context.dataset}` makes it anew, as it may be",
+            hint=f"`kfm run {context.dataset}` builds it again under the labels in force",
             rule="standing.changed",
         )
 
 
 def is_yes(decision: Decision, move: RefMove) -> bool:
-    """Only a literal yes about exactly this digest opens the Published zone."""
+    """Return whether the decision is a literal yes about exactly this digest. Nothing else opens the Published zone."""
     return decision.allow is True and decision.subject == move.after
 
 
 def still_labelled(context: RunContext) -> None:
-    """In the transaction, of whatever is committed: do the labels say what they said when the run began?"""
+    """Raise if the labels changed since the run began. Asked in the transaction of every commit."""
     guards = context.guards
     if guards.epoch_now is None or guards.epoch_now() == guards.epoch:
         return
-    kind = Moved if context.updater.moves_only else Conflict  # who only waits for his turn would wait for ever
-    raise kind("the labels changed while this was done", hint="run it again")
+    kind = Moved if context.updater.moves_only else Conflict  # an operation ends; any other run is resumed later
+    raise kind("the labels changed during the run", hint="run it again")
 
 
 def still_holds(context: RunContext, decisions: list[Decision]) -> None:
-    """In the transaction: do the policies and the labels say what they said when they were asked?"""
+    """Moved if policies or labels changed since the gates decided. Asked in the transaction of the commit."""
     if context.guards.rules is None or not decisions:
         return
     policy_digest, epoch = context.guards.rules()
     for decision in decisions:
         if decision.policy_digest != policy_digest or decision.label_epoch != epoch:
-            raise Moved("policies or labels changed while this was decided", hint="run it again")
+            raise Moved("policies or labels changed since the gates decided", hint="run it again")
 
 
 def unmet_by(obligations: list[Obligation], version: DatasetVersion | None) -> list[str]:
-    """What a yes demands and was not done. Masking happens on the way in; nothing here can take a column out of bytes
-    that are made, or count requests: who asks for that is told no."""
+    """Return the obligations of a yes that are not met. Masking happens before the plan; nothing can remove a column
+    from finished bytes or count requests, so such obligations are always unmet."""
     found = []
     for duty in obligations:
         standing = version.standing if version is not None else None
@@ -122,7 +130,7 @@ def unmet_by(obligations: list[Obligation], version: DatasetVersion | None) -> l
 ASK = "it is for its stewards and its community to decide: `kfm policy explain` says what they are asked"
 
 
-BESIDE = {  # by the beginning of a rule that no policy decides
+BESIDE = {  # hints for rules that no policy decides, by their prefix
     "graph.circle": "see `kfm lineage upstream processed/{dataset}`; make it of something else",
     "graph.": "`kfm reconcile --repair` draws again what the receipts say",
     "catalog.unchecked": "pip install 'kansas-frontier-matrix[catalog]', or take `catalog` out of kfm.yml",
@@ -154,7 +162,7 @@ def denied(context: RunContext, what: str, decision: Decision) -> Denied:
 
 
 def tell(context: RunContext, decision: Decision) -> None:
-    """Into the receipt, once, and into the log."""
+    """Record a decision in the receipt, once, and in the log."""
     reached = context.reached
     reached.decisions = [one for one in reached.decisions if one.gate != decision.gate] + [decision]
     context.say(

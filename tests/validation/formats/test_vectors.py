@@ -135,8 +135,8 @@ def test_steps_make_parquet_geojson_and_csv_of_what_passed(place: Path, form: st
 def test_the_file_itself_is_not_published_if_a_row_is_held(place: Path) -> None:
     site = opened(place, "flatgeobuf", replaced(WEEK, "mag", 2, 11.5))
     told = site.kfm("run", expect=3).err
-    assert "source week cannot be given as it came: rows or values of it were held back" in told
-    assert "make parquet, geojson or csv of it" in told
+    assert "source week cannot be read unchanged: rows or values of it are quarantined" in told
+    assert "write parquet, geojson or csv from it" in told
     assert not list(site.folder.glob("public/**/*.fgb"))
 
 

@@ -1,10 +1,10 @@
-"""What a process of Linux takes from itself, for good: other files, the network, other programs.
+"""Confines a Linux process for good: it loses access to other files, the network and other programs.
 
-- Landlock (Linux 5.13): after it, only what lies below `readable` can be opened, and only to be read.
-- seccomp: no sockets, no other programs, no looking into other processes.
+- Landlock (Linux 5.13): only files below `readable` can be opened, and only for reading.
+- seccomp: no sockets, no other programs, no access to other processes.
 
-What is open already stays open. A reader of somebody else's may therefore be told by a file to open another one, or an
-address, and cannot.
+Files that are already open stay open. A malicious file can therefore not make a third-party reader open another file or
+an address.
 """
 
 from __future__ import annotations
@@ -19,11 +19,16 @@ from collections.abc import Iterable
 _READ = 1 << 0 | 1 << 2 | 1 << 3  # execute (for libraries), read a file, read a folder
 _OF_A_FILE = 1 << 0 | 1 << 2
 _WRITE_NULL = 1 << 1 | 1 << 2
-_HANDLED = ((1, (1 << 13) - 1), (2, 1 << 13), (3, 1 << 14), (5, 1 << 15))  # since which version of Landlock
+_HANDLED = (
+    (1, (1 << 13) - 1),
+    (2, 1 << 13),
+    (3, 1 << 14),
+    (5, 1 << 15),
+)  # by the version of Landlock that introduced them
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _NO_NEW_PRIVILEGES, _SET_SECCOMP, _FILTER = 38, 22, 2
 _DENIED, _ALLOWED = 0x00050000 | 13, 0x7FFF0000  # EACCES
-# By machine: how the kernel calls it, and the numbers of socket, connect, execve, execveat, ptrace,
+# By machine: its name in the kernel, and the numbers of socket, connect, execve, execveat, ptrace,
 # process_vm_readv, process_vm_writev, io_uring_setup, kill, mount and bpf.
 _MACHINES = {
     "x86_64": (0xC000003E, (41, 42, 59, 322, 101, 310, 311, 425, 62, 165, 321)),
@@ -33,8 +38,8 @@ _FOREIGN = 0x40000000  # numbers of the other calling convention of x86_64
 
 
 def libraries() -> list[str]:
-    """Where modules come from: what PYTHONPATH names, the interpreter's folders and ours. Not the folders in which an
-    installation has its data beside modules of its own."""
+    """Return the folders of modules: those of PYTHONPATH, of the interpreter and of KFM. The folders of an
+    installation, which contain data next to its modules, are left out."""
     ours = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     named = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     roots = tuple(os.path.join(root, "") for root in (sys.prefix, sys.base_prefix, sys.exec_prefix))
@@ -44,13 +49,14 @@ def libraries() -> list[str]:
 
 
 def readable() -> list[str]:
-    """Where this interpreter and its libraries lie."""
+    """Return the folders of this interpreter and its libraries."""
     system = ["/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev/urandom", "/proc/self"]
     return [sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path, *system]
 
 
 def confine(paths: Iterable[str], descriptors: Iterable[int] = ()) -> bool:
-    """Whether all of it was taken. `descriptors`: open files that may be opened once more, by way of /proc/self/fd."""
+    """Confine this process; return whether every part succeeded. `descriptors` are open files that may be opened again
+    through /proc/self/fd."""
     if not sys.platform.startswith("linux"):
         return False
     libc = ctypes.CDLL(None, use_errno=True)
@@ -72,7 +78,7 @@ def _files(libc: ctypes.CDLL, paths: Iterable[str], descriptors: Iterable[int]) 
         for path in paths:
             _allow(libc, rules, path, _READ if os.path.isdir(path) else _OF_A_FILE)
         _allow(libc, rules, os.devnull, _WRITE_NULL)
-        for descriptor in descriptors:  # one in memory has no place in the tree, and is not asked about
+        for descriptor in descriptors:  # a file in memory has no path, so Landlock does not check it
             libc.syscall(_ADD_RULE, rules, 1, struct.pack("<Qi", _OF_A_FILE, descriptor), 0)
         return bool(libc.syscall(_RESTRICT_SELF, rules, 0) == 0)
     finally:
@@ -82,7 +88,7 @@ def _files(libc: ctypes.CDLL, paths: Iterable[str], descriptors: Iterable[int]) 
 def _allow(libc: ctypes.CDLL, rules: int, path: str, access: int) -> None:
     try:
         at = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except OSError:  # not there: then nobody opens it
+    except OSError:  # it does not exist, so it cannot be opened
         return
     try:
         libc.syscall(_ADD_RULE, rules, 1, struct.pack("<Qi", access, at), 0)

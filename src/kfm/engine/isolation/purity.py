@@ -1,9 +1,9 @@
-"""plan() is pure, and this is the guard that says so.
+"""The guard that keeps plan() pure.
 
-While a plan is made, a profile hook sees every call of a C function and every entry into the
-standard library's impure corners, and an audit hook sees what reaches the operating system from
-anywhere. The first that is not allowed stops the plan and is named. What neither can see (a value
-kept from before, the order of a set of texts) the byte comparison of two plans and the plan lock see.
+While a plan is made, a profile hook sees every call of a C function and of impure code in the standard library, and an
+audit hook sees every access to the operating system. The first call that is not allowed stops the plan, and the error
+names it. Neither hook sees a value kept from an earlier call or the order of a set; the byte comparison of two plans
+and the plan lock find those.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _IMPURE_METHODS = {
     ("datetime.datetime", "fromtimestamp"), ("datetime.date", "fromtimestamp"),
 }  # fmt: skip
 _PURE_IN_IO = {"BytesIO", "StringIO"}
-# Python code of the standard library that is impure however it is reached.
+# Python code of the standard library that is impure, whoever calls it.
 _IMPURE_FILES = {
     "os.py": {"getenv", "__getitem__", "get", "environ", "walk", "scandir", "urandom", "__iter__", "getenvb", "copy"},
     "random.py": None,
@@ -80,7 +80,7 @@ _AUDITED = (
     "urllib.", "http.", "ftplib.", "smtplib.", "fcntl.", "mmap.", "pty.", "syslog.", "time.sleep",
 )  # fmt: skip
 _hook_installed = False
-_watching: set[int] = set()  # the threads that make a plan just now
+_watching: set[int] = set()  # the threads that are making a plan
 
 
 def _audit(event: str, _arguments: tuple[Any, ...]) -> None:
@@ -148,7 +148,7 @@ _LIBRARY = (sys.modules["os"].__file__ or "").rpartition("/")[0] + "/"
 
 @cache
 def _library_file(path: str) -> str:
-    """`os.py` for a file of the standard library, `pathlib.py` also where that is a package; elsewhere empty."""
+    """Return `os.py` for that file of the standard library, and `pathlib.py` also if that is a package; else empty."""
     if path.startswith("<frozen "):
         return path[len("<frozen ") : -1] + ".py"
     inside = path[len(_LIBRARY) :] if path.startswith(_LIBRARY) else ""
@@ -173,14 +173,14 @@ def _refuse(call: str) -> None:
 
 @contextmanager
 def pure() -> Iterator[None]:
-    """Inside, nothing may reach the clock, randomness, the environment, files, sockets or processes."""
+    """Raise PlanImpure if code inside uses the clock, randomness, the environment, files, sockets or processes."""
     global _hook_installed
     if not _hook_installed:
         sys.addaudithook(_audit)
         _hook_installed = True
     collecting = gc.isenabled()
-    gc.disable()  # a finaliser or a callback of the collector is not the plan's doing
-    profiled = sys.getprofile() is not None  # a profiler has the hook: the audit hook still watches
+    gc.disable()  # finalisers and callbacks of the collector are not part of the plan
+    profiled = sys.getprofile() is not None  # a profiler uses the hook; the audit hook still checks
     thread = _current_thread()
     _watching.add(thread)
     if not profiled:

@@ -1,11 +1,11 @@
-"""Reads files from anyone in a process of its own, where the library that reads them is not ours.
+"""Reads files with third-party libraries in a child process.
 
-Such a library may crash, hang, or take all memory there is: then the child dies, and the source is held like any other
-that cannot be read. The child has bounds on memory, on processor time and on time; it is handed the file, opens no
-other one and no connection (landlock.py), and answers in frames of bounded length: a letter, a length, bytes.
+Such a library may crash, hang or use all memory. Then only the child dies, and the source is quarantined like any other
+that cannot be read. The child has limits on memory, processor time and elapsed time. It gets the open file, can open no
+other file and no connection (landlock.py), and answers in frames of limited length: a letter, a length, bytes.
 
-A reader lives in `inspection`, and finds the bytes in `open_body()`, which has a descriptor: /proc/self/fd/N is a path
-for a library that wants one. Where the kernel cannot confine, only `UNCONFINED` formats are read.
+The readers are in `validation`. `open_body()` returns a file with a descriptor, so /proc/self/fd/N is a path for a
+library that needs one. If the kernel cannot confine the child, only the `UNCONFINED` formats are read.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from kfm.model.records import DataContract, Finding
 from kfm.validation.source_check import Inspection, nothing_found
 
 MEMORY = 2 << 30  # bytes
-SECONDS = 300  # of the processor
-PER_SECOND = 1 << 20  # bytes of a source for which it gets one more
-PATIENCE = 4  # seconds of time for one of the processor, which others use too
-FRAME = 1 << 20  # bytes of one, but for the answer
-MOST_SAID = 16 << 20  # bytes of the answer
-UNCONFINED = ("parquet",)  # formats that can name no other file
+SECONDS = 300  # of processor time
+PER_SECOND = 1 << 20  # bytes of a source for one more second
+PATIENCE = 4  # elapsed seconds for each second of processor time, because other processes run, too
+FRAME = 1 << 20  # the most bytes of a frame, except the answer
+MOST_SAID = 16 << 20  # the most bytes of the answer
+UNCONFINED = ("parquet",)  # formats that cannot refer to another file
 COPY = 1 << 20
 _SETTINGS = {
-    "ARROW_DEFAULT_MEMORY_POOL": "system",  # others reserve far more than they use
+    "ARROW_DEFAULT_MEMORY_POOL": "system",  # the others reserve far more memory than they use
     "ARROW_IO_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
@@ -45,7 +45,7 @@ _SETTINGS = {
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """What the child is told."""
+    """The task of the child."""
 
     contract: bytes
     expects: bool
@@ -53,12 +53,12 @@ class Asked(msgspec.Struct, frozen=True):
     before: int
     memory: int
     seconds: int
-    confined: bool  # or not at all
+    confined: bool  # False: it runs without Landlock and seccomp
     only_described: bool = False
 
 
 class Died(Exception):
-    """The child ended before it had answered; `how` says in a few words."""
+    """The child ended without an answer; `how` says why in a few words."""
 
     def __init__(self, how: str) -> None:
         super().__init__(how)
@@ -74,7 +74,7 @@ def inspect_apart(
     hold: Callable[[bytes], None],
     before: int = 0,
 ) -> Inspection:
-    """As `inspect`, in a child. The bytes are copied to where it can read at any place, and verified on the way."""
+    """Do the same as `inspect`, in a child. The bytes are copied into a seekable file and verified on the way."""
     expects = type(contract) is not DataContract
     confined = contract.format not in UNCONFINED
     asked = Asked(canonical(contract), expects, source, before, MEMORY, SECONDS, confined)
@@ -85,7 +85,7 @@ def inspect_apart(
 
 
 def describe_apart(scratch: Callable[[], BinaryIO], open_body: Callable[[], BinaryIO], form: str) -> dict[str, Any]:
-    """What a file of this format that passed says of itself; nothing, if it cannot be read any more."""
+    """Return the description of a file that passed; empty if it cannot be read any more."""
     contract = msgspec.convert({"format": form}, DataContract)
     asked = Asked(canonical(contract), False, "", 0, MEMORY, SECONDS, form not in UNCONFINED, only_described=True)
     try:
@@ -117,7 +117,7 @@ def _asked(
 
 
 def in_memory(body: bytes) -> int:
-    """A descriptor of these bytes, at the first."""
+    """Return a descriptor of these bytes in memory, at the first byte."""
     fd = os.memfd_create("kfm")
     left = memoryview(body)
     while left:
@@ -127,7 +127,7 @@ def in_memory(body: bytes) -> int:
 
 
 class _Given:
-    """The file as a descriptor: its own, or one in memory for what is in memory only."""
+    """The descriptor of a file: its own, or a new one in memory for a file that has none."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         file.seek(0)
@@ -135,7 +135,7 @@ class _Given:
         try:
             self.fd = file.fileno()
             os.lseek(self.fd, 0, os.SEEK_SET)
-        except OSError:  # also of a file that has no descriptor
+        except OSError:  # the file has no descriptor
             self.fd = self._own = in_memory(file.read(size))
 
     def close(self) -> None:
@@ -144,7 +144,7 @@ class _Given:
 
 
 def _answer(given: _Given, asked: Asked, accept: Callable[[bytes], None], hold: Callable[[bytes], None]) -> Inspection:
-    told = in_memory(msgspec.json.encode(asked))  # too long for a command line, and nobody else's to read
+    told = in_memory(msgspec.json.encode(asked))  # too long for a command line, and other users could read it there
     try:
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", "kfm.engine.isolation.sandbox_child", str(told)],
@@ -177,7 +177,7 @@ def _answer(given: _Given, asked: Asked, accept: Callable[[bytes], None], hold: 
     except (_NoFrame, msgspec.MsgspecError):
         raise Died("crashed over it") from None
     finally:
-        child.kill()  # nothing, where it has ended
+        child.kill()  # no effect if it has ended
         child.wait()
         watch.cancel()
     if late.is_set():
@@ -198,11 +198,11 @@ def _stdout(child: subprocess.Popen[bytes]) -> BinaryIO:
 
 
 class _NoFrame(Exception):
-    """Something else was written where frames are: nothing more is believed."""
+    """The output of the child is not a frame, so the rest is ignored."""
 
 
 def _frame(frames: BinaryIO) -> tuple[bytes, bytes] | None:
-    """None at the end, also in the middle of one."""
+    """Return the next frame; None at the end of the output, even inside a frame."""
     head = frames.read(9)
     if len(head) < 9:
         return None

@@ -1,4 +1,4 @@
-"""The other side of sandbox.py: one source, from standard input, under bounds."""
+"""The child process of sandbox.py: it reads one source from standard input, under limits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kfm.model.records import DataContract
 from kfm.validation.source_check import Inspection, inspect, nothing_found
 
 OUT_OF_MEMORY = 3
-_LEFT_OUT = ("geopandas", "pyproj", "shapely")  # readers load them where they are, and want nothing of them
+_LEFT_OUT = ("geopandas", "pyproj", "shapely")  # readers load these if they are installed, and do not need them
 
 
 class _Source:
@@ -30,7 +30,7 @@ class _Source:
 
 
 class _Frames:
-    """Where answers go: a library may write to standard output what it likes, it is thrown away."""
+    """The channel for answers. Everything that a library writes to standard output is discarded."""
 
     def __init__(self) -> None:
         self._to = os.dup(1)
@@ -48,7 +48,8 @@ class _Frames:
 
 
 def bound(memory: int, seconds: int) -> None:
-    """Of memory RLIMIT_DATA is what is used; libraries reserve more than that, and RLIMIT_AS is for what hides."""
+    """Limit memory and processor time. RLIMIT_DATA limits the memory in use. RLIMIT_AS limits mappings that RLIMIT_DATA
+    does not count; it is larger, because libraries reserve more than they use."""
     for what, most in (
         (resource.RLIMIT_DATA, memory),
         (resource.RLIMIT_AS, max(4 * memory, 4 << 30)),
@@ -101,4 +102,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    os._exit(main(sys.argv[1:]))  # what libraries do at the end is nothing that is waited for
+    os._exit(main(sys.argv[1:]))  # exit at once, without the exit handlers of libraries

@@ -1,8 +1,8 @@
-"""The entries a run has made, sorted by key, and the version they give together with the version before.
+"""Sorts the new entries of a run by key and merges them with the previous version.
 
-New entries win over those of the version before. A key that only the old version has is carried over;
-it is a deletion only when the plan is complete and every source was sealed, and, in a run of a partition, only
-when it begins with the partition's name.
+New entries win over those of the previous version. A key that only the old version has is carried over. It is deleted
+only if the plan and every source are complete and, in a run of a partition, only if the key begins with the
+partition's name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _encode = msgspec.json.encode
 def write_manifest(
     context: RunContext, planned: Planned, results: Results, before: str, sealed: bool
 ) -> tuple[Root, Rows, Tally]:
-    """The manifest of the new version, the rows of it that the commit is to write, and what became of old entries."""
+    """Return the manifest of the new version, its rows that the commit writes, and a tally of the old entries."""
     tally, partition = Tally(), context.trigger.partition
     new = _distinct(_sorted(context, _new_entries(planned.plan.each(context.world.state), results)))
     if partition and sealed and before:
@@ -38,7 +38,7 @@ def write_manifest(
 
 
 def _with_deletions(new: Iterator[Line], old: Iterator[Key], tally: Tally) -> Iterator[Line]:
-    """The new entries, and between them that those of the old ones go which are not new."""
+    """Yield the new entries, and between them the removal of each old key that is not among them."""
     line = next(new, None)
     for key in old:
         tally.of_partition += 1
@@ -71,13 +71,13 @@ def _new_entries(batches: Iterator[list[Step]], results: Results) -> Iterator[Li
                 entry = {"digest": name, "key": key, "media_type": media_type, "size": size, **said}
                 yield key, canonical(entry).decode() + "\n", 1, size
                 continue
-            # A canonical line by hand: members in order, and texts that the encoder writes canonically.
+            # A canonical line, built by hand: its members are in order, and the encoder writes its texts canonically.
             text = f'{{"digest":"{name}","key":{_encode(key).decode()},"media_type":{media},"size":{size}}}\n'
             yield key, text, 1, size
 
 
 def _sorted(context: RunContext, lines: Iterator[Line]) -> Iterator[Line]:
-    """By key; more than fits in memory is sorted in stretches that lie on disk meanwhile."""
+    """Yield the lines sorted by key. If they do not fit into memory, sorted pieces wait on disk."""
     stretches: list[Iterator[Line]] = []
     held: list[Line] = []
     for line in lines:
@@ -91,7 +91,7 @@ def _sorted(context: RunContext, lines: Iterator[Line]) -> Iterator[Line]:
 
 
 def _laid_aside(context: RunContext, lines: list[Line]) -> Iterator[Line]:
-    file = context.world.scratch()  # gone with its iterator
+    file = context.world.scratch()  # deleted with its iterator
     file.write("".join(text for _, text, _, _ in lines).encode())
     file.seek(0)
     return _read(file)
@@ -114,7 +114,7 @@ def _distinct(lines: Iterator[Line]) -> Iterator[Line]:
 
 def _twice(key: tuple[str, ...]) -> Refused:
     return Refused(
-        f"two steps give the key {'/'.join(key)}",
+        f"two steps write the key {'/'.join(key)}",
         hint="a key names one output; give each its own",
-        discreet="two steps give the same key",
+        discreet="two steps write the same key",
     )

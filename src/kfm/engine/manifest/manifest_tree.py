@@ -1,9 +1,9 @@
-"""Writes the tree of a manifest anew where it changed, and nowhere else.
+"""Writes the changed parts of a manifest tree, and only those.
 
-Each level is a sorted sequence of lines, cut into parts by the rule in model/manifests.py; what changes in
-one level, parts that went and parts that came, are the changes of the lines above it. A cut depends only on what
-came after the cut before it. So work begins at the start of a part in which something changes, and ends as soon
-as a part closes where one closed before; what lies between is neither read nor written.
+Each level is a sorted sequence of lines, cut into parts by the rule in model/manifests.py. The parts that are removed
+and added in one level are the changes of the lines in the level above. A cut depends only on the lines since the
+previous cut. So work begins at the start of a part in which something changes, and ends as soon as a part ends where
+one ended before; the unchanged parts between are neither read nor written.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from kfm.model.manifests import (
 from kfm.model.ports import INLINE_MAX
 from kfm.model.records import Lease, ManifestPart
 
-FLUSH = 4 << 20  # bytes of parts that wait in memory for the commit
-KEPT = 32  # old parts kept while others are read
+FLUSH = 4 << 20  # the most bytes of parts that wait in memory for the commit
+KEPT = 32  # the most old parts that are cached
 _encode = msgspec.json.encode
 
 
-# Of any level: its key, its text, and how many entries of what size lie in it or below. Without a text: it goes.
-# A plain tuple: a manifest has as many as keys, and the collector of garbage passes over tuples of texts and numbers.
+# A line of any level: its key, its text, and the number and size of the entries in it or below. No text: a removal.
+# A plain tuple, because there is one for each key, and the garbage collector skips tuples of texts and numbers.
 Line = tuple[Key, str, int, int]
 
 
 def goes(key: Key) -> Line:
-    """In place of a line: the one of this key goes."""
+    """Return the removal of the line with this key."""
     return key, "", 0, 0
 
 
@@ -58,17 +58,17 @@ class Root(NamedTuple):
 
 
 class Tally:
-    """What became of the entries of the version before."""
+    """Counts what happened to the entries of the previous version."""
 
     def __init__(self) -> None:
         self.old = 0
         self.deleted = 0
         self.superseded = 0
-        self.of_partition = 0  # among the old ones, where only these may be deleted
+        self.of_partition = 0  # old entries of the partition, in a run that may delete only those
 
 
 class Shelf:
-    """Where parts lie: small new ones wait for the commit, large ones are files at once."""
+    """Stores parts: small new ones wait for the commit, large ones become files at once."""
 
     def __init__(self, world: World, lease: Lease | None) -> None:
         self._world = world
@@ -76,10 +76,10 @@ class Shelf:
         self._lease = lease
         self._rows: dict[str, bytes] = {}
         self._waiting = 0
-        self._read: dict[str, bytes] = {}  # a few of the old parts: each level begins at the root again
+        self._read: dict[str, bytes] = {}  # a cache of old parts: each level starts at the root again
 
     def name_of(self, body: bytes) -> str:
-        """The digest of a part as it is stored."""
+        """Return the digest of a part as it is stored."""
         return digest(body if self._seal is None else self._seal.sealed(body))
 
     def put(self, name: str, body: bytes) -> None:
@@ -112,11 +112,11 @@ class Shelf:
         self._rows.pop(name, None)
 
     def forget(self) -> None:
-        """What waits is not wanted after all."""
+        """Drop everything that waits for the commit."""
         self._rows, self._waiting = {}, 0
 
     def waiting(self) -> Rows:
-        """What becomes rows of the commit itself."""
+        """Return the rows that the commit writes."""
         return list(self._rows.items())
 
 
@@ -127,8 +127,8 @@ class Cutter:
         self._shelf = shelf
         self.level = level
         self.held: list[Line] = []
-        self.known: set[str] = set()  # digests of parts that are there already
-        self.made: list[tuple[str, Line]] = []  # digest, and the line that names it
+        self.known: set[str] = set()  # digests of parts that already exist
+        self.made: list[tuple[str, Line]] = []  # the digest of each part, and the line that names it
 
     def add(self, line: Line) -> None:
         held = self.held
@@ -138,7 +138,7 @@ class Cutter:
             self.close()
 
     def close(self) -> None:
-        """What is held is a part."""
+        """End the current part."""
         held, self.held = self.held, []
         keys, texts, entries, sizes = zip(*held, strict=True)
         body = "".join(texts).encode()
@@ -146,7 +146,7 @@ class Cutter:
         if name not in self.known:
             self._shelf.put(name, body)
         key, count, size = keys[-1], sum(entries), sum(sizes)
-        # A canonical line by hand: members in order, and texts that the encoder writes canonically.
+        # A canonical line, built by hand: its members are in order, and the encoder writes its texts canonically.
         text = (
             f'{{"depth":{self.level},"digest":"{name}","entries":{count},'
             f'"key":{_encode(key).decode()},"size":{size}}}\n'
@@ -155,7 +155,7 @@ class Cutter:
 
 
 class Cursor:
-    """Goes forward over the parts of one level of a tree. What it passes over is not read."""
+    """Moves forward over the parts of one level of a tree. It does not read the parts that it skips."""
 
     def __init__(self, shelf: Shelf, root: ManifestPart, level: int) -> None:
         self._shelf = shelf
@@ -164,7 +164,7 @@ class Cursor:
         self._path: list[tuple[list[ManifestPart], int]] = [([root], 0)]
 
     def seek(self, key: Key) -> ManifestPart:
-        """The part a key belongs to: the first that does not end before it, else the last of all."""
+        """Return the part that a key belongs to: the first that does not end before it, or else the last part."""
         path, key = self._path, min(key, self._last)
         while path[-1][0][-1].key < key:
             path.pop()
@@ -173,7 +173,7 @@ class Cursor:
         return self._down(key)
 
     def following(self) -> ManifestPart:
-        """The part after the one where we are, which is not the last."""
+        """Return the part after the current one, which is not the last."""
         path = self._path
         while path[-1][1] + 1 == len(path[-1][0]):
             path.pop()
@@ -195,8 +195,8 @@ class Cursor:
 def write(
     world: World, lease: Lease | None, before: str, new: Iterator[Line], sealed: bool, tally: Tally
 ) -> tuple[Root, Rows]:
-    """The manifest of `before` with new lines in it; sealed: without those that are not new. Its parts are stored,
-    but for the rows that the commit is to write."""
+    """Return the manifest of `before` with the new lines merged in, and the rows that the commit writes. `sealed`: old
+    keys that are not new are removed. All other parts are stored."""
     shelf = Shelf(world, lease)
     root = _written(world, shelf, before, new, sealed, tally)
     return root, shelf.waiting()
@@ -206,7 +206,7 @@ def _written(world: World, shelf: Shelf, before: str, new: Iterator[Line], seale
     cutter = Cutter(shelf, 0)
     with world.objects.open(before) if before else BytesIO() as file:
         first = file.readline()
-        if not first.startswith(NAMES_PARTS):  # one object, or none: all of it is cut anew
+        if not first.startswith(NAMES_PARTS):  # one object, or none: all of it is cut again
             _merge(cutter, _flat(first, file, tally), Changes(new), sealed, tally)
             return _root(shelf, cutter)
         old = _named(before, decode_parts(first + file.read()))
@@ -222,7 +222,7 @@ def _written(world: World, shelf: Shelf, before: str, new: Iterator[Line], seale
 
 
 def _named(name: str, named: list[ManifestPart]) -> ManifestPart:
-    """A line for the root itself, as if there were a part above it."""
+    """Return a line that names the root, as if there were a part above it."""
     return ManifestPart(
         depth=named[0].depth + 1,
         digest=name,
@@ -233,7 +233,7 @@ def _named(name: str, named: list[ManifestPart]) -> ManifestPart:
 
 
 class Changes:
-    """Lines that come or go, in their order; `next` is the one that is to be made next."""
+    """Added and removed lines, sorted by key; `next` is the next one to apply."""
 
     def __init__(self, lines: Iterator[Line]) -> None:
         self.lines = lines
@@ -241,7 +241,7 @@ class Changes:
 
 
 def _recut(cutter: Cutter, cursor: Cursor, shelf: Shelf, changes: Changes, sealed: bool, tally: Tally) -> list[Line]:
-    """Make the changes in one level; returns those of the level above."""
+    """Apply the changes in one level; return the changes of the level above."""
     gone: dict[Key, str] = {}
     part = cursor.seek(()) if sealed else cursor.seek(changes.next[0]) if changes.next is not None else None
     while part is not None:
@@ -264,8 +264,8 @@ def _recut(cutter: Cutter, cursor: Cursor, shelf: Shelf, changes: Changes, seale
 def _merge(
     cutter: Cutter, old: Iterable[Line], changes: Changes, sealed: bool, tally: Tally, *, whole: bool = True
 ) -> None:
-    """Old lines with the changes among them, cut. `whole`: no more old lines follow; what comes after them belongs
-    here too, and the last part closes."""
+    """Merge the changes into the old lines, and cut them. `whole`: no old lines follow, so all remaining changes belong
+    here and the last part ends."""
     add, lines, change = cutter.add, changes.lines, changes.next
     for line in old:
         key, text, _, _ = line
@@ -304,7 +304,7 @@ def _lines(body: bytes, depth: int) -> Iterator[Line]:
 
 
 def _flat(first: bytes, rest: Iterable[bytes], tally: Tally) -> Iterator[Line]:
-    """The entries of a manifest that is one object, of whatever length."""
+    """Yield the entries of a manifest that is a single object."""
     for line in chain((first,), rest) if first else ():
         entry = decode_entry(line)
         tally.old += 1
@@ -312,7 +312,7 @@ def _flat(first: bytes, rest: Iterable[bytes], tally: Tally) -> Iterator[Line]:
 
 
 def _root(shelf: Shelf, cutter: Cutter) -> Root:
-    """Of a level that was cut whole: what is above it, up to the one part that names all."""
+    """Return the root above a level that was cut as a whole."""
     while len(cutter.made) > 1:
         below, cutter = cutter, Cutter(shelf, cutter.level + 1)
         _merge(cutter, (), Changes(line for _, line in below.made), False, Tally())
@@ -321,7 +321,7 @@ def _root(shelf: Shelf, cutter: Cutter) -> Root:
         return Root(name, 0, 0)
     name, (_, _, entries, size) = cutter.made[0]
     depth = cutter.level
-    while depth:  # a part that names a single one is none: the root is the lowest that holds all
+    while depth:  # a part that names only one part is left out: the root is the lowest that contains all
         named = decode_parts(shelf.read(name))
         if len(named) > 1:
             break

@@ -6,7 +6,7 @@ import { pointerPath, publishedPath, receiptPath, versionPath } from "../artifac
 import { canonical } from "../canonical.mjs";
 import { Corrupt, Frozen, KfmError, Moved } from "../errors.mjs";
 import { digest, outputKey } from "../keys.mjs";
-import { replace, Told } from "../records.mjs";
+import { replace, SinkPosition } from "../records.mjs";
 import { pointerOf, standing } from "../live_versions.mjs";
 
 export const PUBLIC = "publish"; // the sinks
@@ -75,7 +75,7 @@ function concerned(entry) {
 class Telling {
   constructor(given) {
     Object.assign(this, given);
-    this.told = this.state.told(PUBLIC, this.dataset) ?? Told({ moves: 0, keep: this.keep });
+    this.told = this.state.told(PUBLIC, this.dataset) ?? SinkPosition({ moves: 0, keep: this.keep });
   }
 
   async all() {
@@ -115,7 +115,7 @@ class Telling {
     for (const version of new Set([...outside, ...fresh.map((move) => move.after)])) {
       if (version && !stay.includes(version)) await this.#remove(version, key);
     }
-    this.told = Told({ moves: last.n, keep: this.keep });
+    this.told = SinkPosition({ moves: last.n, keep: this.keep });
   }
 
   async #write(version) {

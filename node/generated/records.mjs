@@ -58,7 +58,7 @@ export const Layout = record("Layout", {
   columns: [list(text), []],
 });
 
-export const Standing = record("Standing", {
+export const Classification = record("Classification", {
   level: literal("closed", "generalised", "public", "restricted"),
   care: [text, "open"],
   access: [text, "open"],
@@ -86,7 +86,7 @@ export const SourceRef = record("SourceRef", {
   accepted_hash: [text, ""],
   rows: [integer, 0],
   held_rows: [integer, 0],
-  standing: [nullable(Standing.type), null],
+  standing: [nullable(Classification.type), null],
   sealed_with: [text, ""],
 });
 
@@ -145,7 +145,7 @@ export const DatasetVersion = record("DatasetVersion", {
   created_at: [text, ""],
   validated_by: [text, ""],
   code_hash: [text, ""],
-  standing: [nullable(Standing.type), null],
+  standing: [nullable(Classification.type), null],
 });
 
 export const WalRecord = record("WalRecord", {
@@ -352,7 +352,7 @@ export const LedgerEntry = record("LedgerEntry", {
   governed: [Governed.type, undefined],
 });
 
-export const Told = record("Told", {
+export const SinkPosition = record("SinkPosition", {
   moves: integer,
   keep: integer,
 });

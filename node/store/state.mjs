@@ -11,7 +11,7 @@ import { Busy, Conflict, Corrupt, Fenced, Frozen, Moved } from "../errors.mjs";
 import { GENESIS, digest } from "../keys.mjs";
 import {
   Checkpoint, DatasetVersion, EndedTrigger, Lease, LedgerEntry, Receipt, RefEntry, Run,
-  RunTelemetry, Segment, Told, Trigger, replace,
+  RunTelemetry, Segment, SinkPosition, Trigger, replace,
 } from "../records.mjs";
 import { integer, map } from "../types.mjs";
 import { madeRow, usedRow } from "./state_formats.mjs";
@@ -224,7 +224,7 @@ export class StoredState {
   }
 
   told(sink, dataset) {
-    return this.#one("outbox", `told/${sink}/${dataset}`, Told);
+    return this.#one("outbox", `told/${sink}/${dataset}`, SinkPosition);
   }
 
   acknowledge(sink, told) {

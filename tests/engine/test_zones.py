@@ -9,20 +9,20 @@ import msgspec
 import pytest
 
 from kfm.errors import EXIT_CODES, Moved, Sovereignty
-from kfm.model.records import Decision, Obligation, Receipt, SourceRef, Standing
+from kfm.model.records import Classification, Decision, Obligation, Receipt, SourceRef
 from kfm.model.zone_requests import StepUp
 from kfm.policy.policy_bundle import shipped
 from kfm.policy.policy_gate import step_gate
 from kfm.telemetry.log import EventLog
 from tests.engine.site_under_test import Lines, MemorySite
 
-RESTRICTED = Standing(level="restricted", custodians=("museum",), rules=("label.sensitivity",))
+RESTRICTED = Classification(level="restricted", custodians=("museum",), rules=("label.sensitivity",))
 
 
 class Labelled(Lines):
     """Its source has a standing, and is sealed or not."""
 
-    def __init__(self, standing: Standing, sealed_with: str = "") -> None:
+    def __init__(self, standing: Classification, sealed_with: str = "") -> None:
         super().__init__()
         self.said: dict[str, Any] = {"standing": standing, "sealed_with": sealed_with}
 
@@ -64,7 +64,7 @@ def test_a_run_without_title_licence_or_sensitivity_goes_up_with_warnings_and_is
     ("metadata", "updater"),
     [
         ({}, Labelled(RESTRICTED)),
-        ({"sensitivity": "public"}, Labelled(Standing(level="closed"))),
+        ({"sensitivity": "public"}, Labelled(Classification(level="closed"))),
     ],
     ids=["restricted and not sealed", "a closed source under a public name"],
 )

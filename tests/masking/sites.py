@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from kfm.masking.mask import Prepared, prepare
-from kfm.model.labels import Label, LabelTarget, Standing, standing_of
+from kfm.model.labels import Classification, Label, LabelTarget, label_classification
 from kfm.model.masks import Accuracy, AccuracyClass, ColumnRule, Location, MaskingPolicy
 from kfm.model.secret import Secret
 from tests.masking.canaries import Canary
@@ -39,7 +39,7 @@ def policy(**changed: Any) -> MaskingPolicy:
     return MaskingPolicy(**(said | changed))
 
 
-def standing(**changed: Any) -> Standing:
+def standing(**changed: Any) -> Classification:
     said: dict[str, Any] = {
         "of": LabelTarget(dataset="sites"),
         "sensitivity": "generalised",
@@ -47,7 +47,7 @@ def standing(**changed: Any) -> Standing:
         "custodian": "society",
         "public_resolution": 7,
     }
-    return standing_of(Label(**(said | changed)), "2026-11-16")
+    return label_classification(Label(**(said | changed)), "2026-11-16")
 
 
 def prepared(**changed: Any) -> Prepared:

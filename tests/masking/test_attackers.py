@@ -166,12 +166,12 @@ def test_free_text_siblings_and_exports_of_a_record_are_masked_alike() -> None:
 @pytest.mark.parametrize("day", ["2026-11-17", "2030-01-01"])
 def test_a_consent_that_ran_out_closes(day: str) -> None:
     from kfm.errors import Denied
-    from kfm.model.labels import Label, LabelTarget, standing_of
+    from kfm.model.labels import Label, LabelTarget, label_classification
 
     label = Label(
         of=LabelTarget(dataset="sites"), sensitivity="generalised", care="community", custodian="society",
         public_resolution=7, expires="2026-11-16",
     )  # fmt: skip
-    prepare(policy(), standing_of(label, "2026-11-16"), KEY)
+    prepare(policy(), label_classification(label, "2026-11-16"), KEY)
     with pytest.raises(Denied):
-        prepare(policy(), standing_of(label, day), KEY)
+        prepare(policy(), label_classification(label, day), KEY)

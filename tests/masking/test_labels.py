@@ -13,17 +13,17 @@ from kfm.model.labels import (
     FINEST,
     LEVELS,
     UNLABELLED,
+    Classification,
     Label,
     Labels,
     LabelTarget,
     Level,
-    Standing,
     joined,
+    label_classification,
     loosens,
     read_labels,
-    standing_of,
+    source_classification,
     standing_of_record,
-    standing_of_source,
 )
 from kfm.parsing.documents import read
 
@@ -52,7 +52,7 @@ labels = st.builds(
     public_resolution=st.none() | st.integers(0, FINEST),
     expires=st.sampled_from(["", "2026-11-15", "2026-11-16", "2030-01-01", "soon"]),
 )
-standings = st.builds(standing_of, labels, st.just(TODAY))
+standings = st.builds(label_classification, labels, st.just(TODAY))
 
 
 def label(**changed: object) -> Label:
@@ -64,7 +64,7 @@ def test_a_file_of_labels_is_read_and_fits_its_schema() -> None:
     document = read(FILE, "labels.yml", json=False)
     found = read_labels(document)
     assert found.labels[0].public_resolution == 5
-    assert standing_of(found.labels[0], TODAY).level == "generalised"
+    assert label_classification(found.labels[0], TODAY).level == "generalised"
     Draft202012Validator(json_schemas.schema_of(Labels, "labels")).validate(document.value)
 
 
@@ -110,7 +110,7 @@ def test_what_is_not_a_label_is_refused_with_its_place(wrong: bytes) -> None:
     ],
 )
 def test_a_label_means_the_most_closed_of_its_words(changed: dict[str, object], level: str, rule: str) -> None:
-    found = standing_of(label(**changed), TODAY)
+    found = label_classification(label(**changed), TODAY)
     assert found.level == level
     assert not rule or rule in found.rules
 
@@ -127,7 +127,7 @@ def test_every_label_of_local_contexts_is_known_and_none_that_says_so_is_for_the
     assert sum(code.startswith("TK ") for code in COMMUNITY) == 20
     assert sum(code.startswith("BC ") for code in COMMUNITY) == 10
     for code in COMMUNITY:
-        found = standing_of(label(community_labels=[code], custodian="a", public_resolution=7), TODAY)
+        found = label_classification(label(community_labels=[code], custodian="a", public_resolution=7), TODAY)
         assert "label.community-unknown" not in found.rules
         assert found.publishable() is not (code in {*NOT_FOR_THE_PUBLIC, "TK S", "BC R", "BC O"})
 
@@ -143,7 +143,7 @@ def test_the_settings_of_a_dataset_label_what_nobody_labelled_and_open_nothing()
 
     def level(source: str, declared: Level | None) -> str:
         asked = {"dataset": "d", "source": source, "digest": "sha256:aa", "today": TODAY}
-        return standing_of_source(known, **asked, declared=declared).level
+        return source_classification(known, **asked, declared=declared).level
 
     assert [level("weather", said) for said in (None, *LEVELS)] == [
         *("restricted", "public", "restricted", "restricted", "closed"),
@@ -152,16 +152,18 @@ def test_the_settings_of_a_dataset_label_what_nobody_labelled_and_open_nothing()
         *("generalised", "generalised", "generalised", "restricted", "closed"),
     ]
     assert [level("graves", said) for said in (None, *LEVELS)] == [*("restricted",) * 4, "closed"]
-    bare = standing_of_source(Labels(version=1), dataset="d", source="s", digest="x", today=TODAY, declared=LEVELS[1])
+    bare = source_classification(
+        Labels(version=1), dataset="d", source="s", digest="x", today=TODAY, declared=LEVELS[1]
+    )
     assert set(bare.rules) == {"dataset.sensitivity", "label.custodian-missing", "label.resolution-missing"}
 
 
 def test_the_words_of_a_standing_are_the_most_closed_and_the_first_consent_to_end_ends_all() -> None:
-    one = standing_of(label(care="community", access_rights="embargoed", expires="2027-06-30"), TODAY)
-    other = standing_of(label(expires="2026-12-31"), TODAY)
+    one = label_classification(label(care="community", access_rights="embargoed", expires="2027-06-30"), TODAY)
+    other = label_classification(label(expires="2026-12-31"), TODAY)
     both = joined([one, other])
     assert (both.care, both.access, both.expires) == ("community", "embargoed", "2026-12-31")
-    odd = standing_of(label(care="friendly", access_rights="ask", expires="soon"), TODAY)
+    odd = label_classification(label(care="friendly", access_rights="ask", expires="soon"), TODAY)
     assert (odd.care, odd.access) == ("sacred", "closed") and odd.expires < TODAY
     assert loosens(both, one) and loosens(both, msgspec.structs.replace(both, expires=""))
     assert loosens(both, msgspec.structs.replace(both, care="open"))
@@ -169,13 +171,13 @@ def test_the_words_of_a_standing_are_the_most_closed_and_the_first_consent_to_en
 
 
 def test_no_label_is_not_publishable() -> None:
-    assert not standing_of(None, TODAY).publishable()
+    assert not label_classification(None, TODAY).publishable()
     assert joined([]) == UNLABELLED
-    assert not standing_of_source(Labels(version=1), dataset="d", source="s", digest="x", today=TODAY).publishable()
+    assert not source_classification(Labels(version=1), dataset="d", source="s", digest="x", today=TODAY).publishable()
 
 
 @given(standings, standings, standings)
-def test_joining_is_a_lattice_in_which_nothing_opens(a: Standing, b: Standing, c: Standing) -> None:
+def test_joining_is_a_lattice_in_which_nothing_opens(a: Classification, b: Classification, c: Classification) -> None:
     assert joined([a]) == a
     assert joined([a, a]) == a
     assert joined([a, b]) == joined([b, a])
@@ -187,11 +189,11 @@ def test_joining_is_a_lattice_in_which_nothing_opens(a: Standing, b: Standing, c
 
 @given(labels, st.sampled_from(["2026-11-16", "2026-12-01", "2031-01-01"]))
 def test_time_only_ever_closes(one: Label, later: str) -> None:
-    assert not loosens(standing_of(one, TODAY), standing_of(one, later))
+    assert not loosens(label_classification(one, TODAY), label_classification(one, later))
 
 
 @given(standings, standings)
-def test_a_change_that_gives_more_is_known_as_one(a: Standing, b: Standing) -> None:
+def test_a_change_that_gives_more_is_known_as_one(a: Classification, b: Classification) -> None:
     if a != b and msgspec.structs.replace(a, rules=()) != msgspec.structs.replace(b, rules=()):
         assert loosens(a, b) or loosens(b, a)
 
@@ -207,7 +209,7 @@ def test_a_restricted_source_under_the_name_of_a_public_dataset_stays_restricted
     )
 
     def level(source: str, digest: str, dataset: str = "weather") -> str:
-        return standing_of_source(known, dataset=dataset, source=source, digest=digest, today=TODAY).level
+        return source_classification(known, dataset=dataset, source=source, digest=digest, today=TODAY).level
 
     assert level("https://example.org/other.csv", "sha256:bb") == "public"
     assert level("https://example.org/sites.csv", "sha256:bb") == "restricted"
@@ -216,7 +218,7 @@ def test_a_restricted_source_under_the_name_of_a_public_dataset_stays_restricted
 
 
 def test_a_record_may_be_more_closed_than_its_source_and_never_more_open() -> None:
-    open_, closed = standing_of(label(), TODAY), standing_of(label(sensitivity="closed"), TODAY)
+    open_, closed = label_classification(label(), TODAY), label_classification(label(sensitivity="closed"), TODAY)
     known = Labels(version=1, labels=(label(of={"record": "r1"}, sensitivity="closed"), label(of={"record": "r2"})))
     assert standing_of_record(known, "r1", open_, TODAY).level == "closed"
     assert standing_of_record(known, "r2", closed, TODAY).level == "closed"

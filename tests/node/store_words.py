@@ -31,7 +31,7 @@ from tests.store.compared import TABLES
 KINDS: dict[str, type[msgspec.Struct]] = {
     "claim": records.Run, "save_run": records.Run, "segment": records.Segment, "move": records.RefMove,
     "version": records.DatasetVersion, "receipt": records.Receipt, "telemetry": records.RunTelemetry,
-    "told": records.Told, "checkpoint": records.Checkpoint, "keep_trigger": records.Trigger,
+    "told": records.SinkPosition, "checkpoint": records.Checkpoint, "keep_trigger": records.Trigger,
     "finish_trigger": records.Trigger,
     "renew": records.Lease,
     "release": records.Lease,

@@ -311,7 +311,7 @@ def test_what_labels_mean_is_what_a_policy_is_asked_about() -> None:
         said |= {"authority": "the nation", "public_resolution": 7, "expires": "2026-12-31"}
         label = msgspec.convert({"of": {"dataset": "sites"}, **said, **changed}, labels.Label)
         asked = msgspec.convert(example("faircare"), PolicyQuestion)
-        return decide(msgspec.structs.replace(asked, label=label_of(labels.standing_of(label, today))))
+        return decide(msgspec.structs.replace(asked, label=label_of(labels.label_classification(label, today))))
 
     assert verdict().allow is True
     assert verdict().obligations == [Mask(resolution=7)]
@@ -331,7 +331,7 @@ def test_what_labels_mean_is_what_a_policy_is_asked_about() -> None:
 
 
 def test_a_consent_runs_to_the_end_of_its_last_day_and_two_custodians_are_not_one() -> None:
-    last = labels.Standing(level="public", expires="2026-12-31", custodians=("a", "b"))
+    last = labels.Classification(level="public", expires="2026-12-31", custodians=("a", "b"))
     found = label_of(last)
     assert found.expires == 1798761600000
     assert found.custodian == "a, b", "which is the name of neither"

@@ -156,7 +156,7 @@ _RECORDS: tuple[type[Any], ...] = (
     records.SourceRef,
     records.Step,
     records.Lease,
-    records.Told,
+    records.SinkPosition,
     records.LedgerEntry,
     PublicRun,
     PublicInput,

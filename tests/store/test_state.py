@@ -16,7 +16,7 @@ from kfm.clock import FixedClock
 from kfm.errors import Busy, Conflict, Corrupt, Fenced, Frozen, Moved
 from kfm.model.canonical import canonical
 from kfm.model.keys import GENESIS, digest
-from kfm.model.records import Delivery, RefMove, Told
+from kfm.model.records import Delivery, RefMove, SinkPosition
 from kfm.store.process_identity import holder_is_dead, this_process
 from kfm.store.state import StoredState, StoredTx
 from tests.engine.system_calls import need_strace
@@ -369,10 +369,12 @@ def test_what_a_sink_owes_is_due_until_it_was_told(backend: Backend, state: Stor
             tx.outbox.owe(sink, dataset)
     state = again(backend, state)
     assert list(state.outbox.due("publish")) == ["d", "e"] and list(state.outbox.due("graph")) == ["d"]
-    state.outbox.acknowledge("publish", {"d": Told(moves=1, keep=-1)})
+    state.outbox.acknowledge("publish", {"d": SinkPosition(moves=1, keep=-1)})
     state = again(backend, state)
     assert list(state.outbox.due("publish")) == ["e"] and list(state.outbox.due("graph")) == ["d"]
-    assert state.outbox.told("publish", "d") == Told(moves=1, keep=-1) and state.outbox.told("graph", "d") is None
+    assert (
+        state.outbox.told("publish", "d") == SinkPosition(moves=1, keep=-1) and state.outbox.told("graph", "d") is None
+    )
 
 
 def test_what_moved_on_while_it_was_told_stays_due(state: StoredState) -> None:
@@ -380,11 +382,13 @@ def test_what_moved_on_while_it_was_told_stays_due(state: StoredState) -> None:
     with state.transaction() as tx:
         tx.outbox.owe("publish", "d")
     publish(state, "one", "two")
-    state.outbox.acknowledge("publish", {"d": Told(moves=1, keep=-1)})
+    state.outbox.acknowledge("publish", {"d": SinkPosition(moves=1, keep=-1)})
     assert list(state.outbox.due("publish")) == ["d"]
-    state.outbox.acknowledge("publish", {"d": Told(moves=2, keep=0)})
-    state.outbox.acknowledge("publish", {"d": Told(moves=1, keep=-1)})  # one that was slow
-    assert list(state.outbox.due("publish")) == [] and state.outbox.told("publish", "d") == Told(moves=2, keep=0)
+    state.outbox.acknowledge("publish", {"d": SinkPosition(moves=2, keep=0)})
+    state.outbox.acknowledge("publish", {"d": SinkPosition(moves=1, keep=-1)})  # one that was slow
+    assert list(state.outbox.due("publish")) == [] and state.outbox.told("publish", "d") == SinkPosition(
+        moves=2, keep=0
+    )
 
 
 def test_a_cursor_never_goes_back(backend: Backend, state: StoredState) -> None:

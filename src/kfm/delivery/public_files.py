@@ -16,7 +16,7 @@ from kfm.model import manifests, refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest, output_key
 from kfm.model.ports import Log, Objects, Publisher, State, Tx
-from kfm.model.records import LedgerEntry, Receipt, RefEntry, Told
+from kfm.model.records import LedgerEntry, Receipt, RefEntry, SinkPosition
 from kfm.projections.artifacts import checkpoint_path, pointer_path, published_path, receipt_path, version_path
 from kfm.projections.live_versions import ALL, live_versions, pointer_of
 
@@ -44,7 +44,7 @@ def deliver(
         newest = follow(state, tx)
         due = [(dataset, list(state.refs.history(refs.published(dataset)))) for dataset in state.outbox.due(PUBLIC)]
     problems: list[tuple[str, KfmError]] = []
-    done: dict[str, Told] = {}
+    done: dict[str, SinkPosition] = {}
     try:
         for dataset, moves in due:
             telling = Telling(state, objects, publisher, log, dataset, moves, retention(dataset), waits)
@@ -113,7 +113,7 @@ class Telling:
         self._moves = moves
         self._keep = keep
         self._waits = waits
-        self.told = state.outbox.told(PUBLIC, dataset) or Told(moves=0, keep=keep)
+        self.told = state.outbox.told(PUBLIC, dataset) or SinkPosition(moves=0, keep=keep)
 
     def all(self) -> None:
         withdrawn = max((move.n for move in self._moves if not move.after), default=0)
@@ -144,7 +144,7 @@ class Telling:
         for version in dict.fromkeys([*outside, *(move.after for move in new if move.after)]):
             if version not in stay:
                 self._remove(version, key)
-        self.told = Told(moves=last.n, keep=self._keep)
+        self.told = SinkPosition(moves=last.n, keep=self._keep)
 
     def clear(self, files: Sequence[str], folders: Sequence[str]) -> None:
         """What nobody published, or what no longer stands."""

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from kfm.engine.stage_results import Warrant
 from kfm.model.ports import Tx
-from kfm.model.records import Lease, Receipt, RefMove, SourceRef, Standing, Trigger
+from kfm.model.records import Classification, Lease, Receipt, RefMove, SourceRef, Trigger
 from kfm.model.updater import Updater
 from kfm.model.zone_requests import Gate, Rules, StepGate
 
@@ -56,7 +56,7 @@ class Guards(Struct):
     check_policies: Callable[[], None] | None = None  # raises if the installation's policies cannot be read
     authority: Authority = _unrestricted
     signed_since: Callable[[str, str, str], bool] = _unsigned  # have all required signers signed this version since?
-    classification_of: Callable[[str, str], Standing | None] | None = None  # of a dataset's version, today
+    classification_of: Callable[[str, str], Classification | None] | None = None  # of a dataset's version, today
     protection: Protection | None = None  # labels, masks and custodians' keys; None: nothing here is protected
     attest: Attest | None = None
     slot: Lease | None = None  # of a pool; a run that lost it writes nothing more

@@ -17,7 +17,7 @@ from kfm.model import refs
 from kfm.model.keys import correlation_id
 from kfm.model.ports import Tx
 from kfm.model.preview_records import zone_ref
-from kfm.model.records import Run, Stage, Standing, Trigger
+from kfm.model.records import Classification, Run, Stage, Trigger
 from kfm.model.redaction import redacted
 from kfm.model.updater import Updater
 from kfm.model.zone_requests import Asking
@@ -98,7 +98,7 @@ class RunContext(Struct):
         return self.work.trigger.dataset
 
     @property
-    def standing(self) -> Standing | None:
+    def standing(self) -> Classification | None:
         """The classification of everything that the run reads, once that is known; None if nothing is protected."""
         return None if self.guards.protection is None else self.guards.protection.standing
 

@@ -11,6 +11,7 @@ from kfm.engine.step_results import Done, Results
 from kfm.model import refs
 from kfm.model.records import (
     Checkpoint,
+    Classification,
     DataContract,
     DatasetVersion,
     Decision,
@@ -19,7 +20,6 @@ from kfm.model.records import (
     RefMove,
     Run,
     SourceRef,
-    Standing,
 )
 
 Rows = list[tuple[str, bytes]]  # small objects, by their digests
@@ -144,7 +144,7 @@ class Lowered(Struct, frozen=True):
     """What a change request lowers: classifications, with the old and the new one (None removes it), and fingerprints,
     by key and source, that are not compared any more."""
 
-    standings: list[tuple[str, Standing, Standing | None]] = []
+    standings: list[tuple[str, Classification, Classification | None]] = []
     prints: list[tuple[str, str]] = []
 
 

@@ -20,7 +20,7 @@ from kfm.errors import Denied, Moved
 from kfm.model import refs
 from kfm.model.ports import Tx
 from kfm.model.preview_records import preview_of, zone_ref
-from kfm.model.records import DatasetVersion, Receipt, RefMove, Run, Standing
+from kfm.model.records import Classification, DatasetVersion, Receipt, RefMove, Run
 from kfm.model.run_overrides import deletions_allowed
 
 
@@ -107,7 +107,7 @@ def carried_from(context: RunContext, before: str) -> str:
     return ""
 
 
-def _lends(standing: Standing | None) -> tuple[object, ...]:
+def _lends(standing: Classification | None) -> tuple[object, ...]:
     """Return a key that is the same for versions that can carry entries over to each other. An unclassified version is
     stored like a public one."""
     if standing is None or standing.level == "public":

@@ -16,7 +16,7 @@ from kfm.masking import cells
 from kfm.masking.first_cells import FirstCells, remembered
 from kfm.masking.hmac_batch import Keyed
 from kfm.masking.public_record import WITHHELD, PublicRecord
-from kfm.model.labels import Standing
+from kfm.model.labels import Classification
 from kfm.model.masks import AccuracyClass, ColumnRule, MaskingPolicy, faults
 from kfm.model.secret import SHORTEST, Secret
 from kfm.parsing.dates import is_date, is_moment
@@ -115,7 +115,7 @@ _UNKNOWN = _Place(-1, "", 0, ("mask.accuracy-unknown",))
 
 def prepare(
     policy: MaskingPolicy,
-    standing: Standing,
+    standing: Classification,
     key: Secret,
     *,
     first: FirstCells | None = None,

@@ -27,6 +27,7 @@ from kfm.model.public_run import (
     artifact_id,
 )
 from kfm.model.records import (
+    Classification,
     DatasetVersion,
     Item,
     LedgerEntry,
@@ -36,12 +37,11 @@ from kfm.model.records import (
     RefMove,
     Run,
     SourceRef,
-    Standing,
 )
 
-_UNSAID = Standing(level="restricted", rules=("dataset.sensitivity",))  # the settings do not declare it public
-_CLOSED = Standing(level="restricted", rules=("source.protected",))  # an input became protected later
-_PUBLIC = Standing(level="public")
+_UNSAID = Classification(level="restricted", rules=("dataset.sensitivity",))  # the settings do not declare it public
+_CLOSED = Classification(level="restricted", rules=("source.protected",))  # an input became protected later
+_PUBLIC = Classification(level="public")
 
 
 class RunFacts(msgspec.Struct, frozen=True):
@@ -55,7 +55,7 @@ class RunFacts(msgspec.Struct, frozen=True):
     closed: frozenset[str] = frozenset()  # ids of inputs that are protected now, even if they were not then
 
 
-def standing_of(entry: LedgerEntry, receipt: Receipt, known: RunFacts) -> Standing:
+def standing_of(entry: LedgerEntry, receipt: Receipt, known: RunFacts) -> Classification:
     """Return the classification of everything the run was about. Data that nothing declares public is restricted."""
     said = [] if known.version is None or known.version.standing is None else [known.version.standing]
     said += [source.standing for source in _sources(known) if source.standing is not None]
@@ -68,7 +68,7 @@ def standing_of(entry: LedgerEntry, receipt: Receipt, known: RunFacts) -> Standi
         return joined(said) if said else _PUBLIC
     if any(one.level != "public" for one in said):
         return joined(said)
-    told = Standing(level="restricted", care=entry.governed.care, rules=tuple(entry.governed.findings))
+    told = Classification(level="restricted", care=entry.governed.care, rules=tuple(entry.governed.findings))
     return joined([*said, told])
 
 
@@ -186,7 +186,7 @@ def _restored(dataset: str, parts: Iterable[tuple[Change, str]], own: set[str]) 
     return tuple(found)
 
 
-def _input(receipt: Receipt, at: int, standing: Standing, known: RunFacts) -> PublicInput:
+def _input(receipt: Receipt, at: int, standing: Classification, known: RunFacts) -> PublicInput:
     item = receipt.inputs[at]
     source = _source(item, at, known)
     own = source.standing if source is not None else None
@@ -213,7 +213,7 @@ def _input(receipt: Receipt, at: int, standing: Standing, known: RunFacts) -> Pu
     return PublicInput(kind="uri", id=WITHHELD_SOURCE + checksum.removeprefix("sha256:"), checksum=checksum, level=kept)
 
 
-def _is_public(source: SourceRef | None, own: Standing | None, standing: Standing, known: RunFacts) -> bool:
+def _is_public(source: SourceRef | None, own: Classification | None, standing: Classification, known: RunFacts) -> bool:
     """Return whether one input is public. Among protected inputs it is named only if the settings declare it public."""
     if own is not None:
         return own.level == "public"
@@ -232,7 +232,7 @@ def _source(item: Item, at: int, known: RunFacts) -> SourceRef | None:
     return None
 
 
-def _labels(standing: Standing) -> PublicLabels:
+def _labels(standing: Classification) -> PublicLabels:
     return PublicLabels(
         level=standing.level,
         care=standing.care,

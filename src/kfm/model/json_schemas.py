@@ -11,6 +11,7 @@ from kfm.model import labels, masks, records
 from kfm.model.reports import artifact_lines
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_PUBLISHED_AS = {"Classification": "standing", "SinkPosition": "told"}  # a schema keeps its name when its class changes
 
 
 def generate() -> dict[str, dict[str, Any]]:
@@ -21,7 +22,7 @@ def generate() -> dict[str, dict[str, Any]]:
 def kinds() -> dict[str, type[records.Record]]:
     """Return every record class by the name of its schema."""
     found = [kind for kind in vars(records).values() if isinstance(kind, type) and issubclass(kind, records.Record)]
-    return {dashed(kind.__name__): kind for kind in found if kind is not records.Record}
+    return {_schema_name(kind): kind for kind in found if kind is not records.Record}
 
 
 def exported() -> dict[str, type[records.Record]]:
@@ -51,6 +52,10 @@ def schema_of(kind: type[msgspec.Struct], name: str) -> dict[str, Any]:
     whole = definitions.pop(kind.__name__)
     schema = {"$schema": DIALECT, "$id": f"urn:kfm:schema:{name}:1", **whole}
     return {**schema, "$defs": definitions} if definitions else schema
+
+
+def _schema_name(kind: type[records.Record]) -> str:
+    return _PUBLISHED_AS.get(kind.__name__) or dashed(kind.__name__)
 
 
 def dashed(name: str) -> str:

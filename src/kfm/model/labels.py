@@ -1,9 +1,9 @@
 """Labels: who decides about data, and how much of it the public may see.
 
-A label applies to a dataset, a source address, exact bytes or one record, and to everything made of them. `standing_of`
-turns a steward's label into a classification on a given day; `joined` returns the classification of something made of
-several inputs. Both only close: an unknown word, a missing label and an expired consent all mean less access, never
-more.
+A label applies to a dataset, a source address, exact bytes or one record, and to everything made of them.
+`label_classification` turns a steward's label into a classification on a given day; `joined` returns the classification
+of something made of several inputs. Both only close: an unknown word, a missing label and an expired consent all mean
+less access, never more.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Meta
 
 from kfm.errors import BadInput
+from kfm.model.records import Classification as Classification
 from kfm.model.records import Level as Level
 from kfm.model.records import Record
-from kfm.model.records import Standing as Standing
 from kfm.parsing.dates import is_date
 from kfm.parsing.documents import Document
 from kfm.parsing.record_shape import into
@@ -129,12 +129,12 @@ class Labels(Record, frozen=True):
     labels: tuple[Label, ...] = ()
 
 
-UNLABELLED = Standing(level="restricted", care="sacred", access="closed", rules=("label.missing",))
+UNLABELLED = Classification(level="restricted", care="sacred", access="closed", rules=("label.missing",))
 
 
 def read_labels(document: Document) -> Labels:
     """Return the labels of a document. Raise BadInput if it is not valid; unknown words of a vocabulary are accepted
-    here, and `standing_of` treats them as closed."""
+    here, and `label_classification` treats them as closed."""
     found = into(document, Labels)
     for index, label in enumerate(found.labels):
         at = ("labels", index)
@@ -145,7 +145,7 @@ def read_labels(document: Document) -> Labels:
     return found
 
 
-def standing_of(label: Label | None, today: str) -> Standing:
+def label_classification(label: Label | None, today: str) -> Classification:
     """Return the classification that a label gives on a day (`2026-11-16`)."""
     if label is None:
         return UNLABELLED
@@ -167,7 +167,7 @@ def standing_of(label: Label | None, today: str) -> Standing:
             found.append(("restricted", "label.custodian-missing"))
         if label.public_resolution is None:
             found.append(("restricted", "label.resolution-missing"))
-    return Standing(
+    return Classification(
         level=_most_closed(level for level, _ in found),
         care=_last(CARE, [label.care]),
         access=_last(ACCESS, [label.access_rights]),
@@ -180,14 +180,14 @@ def standing_of(label: Label | None, today: str) -> Standing:
     )
 
 
-def joined(standings: Iterable[Standing]) -> Standing:
+def joined(standings: Iterable[Classification]) -> Classification:
     """Return the classification of something made of all these: the most closed level, the coarsest resolution, and all
     custodians and authorities."""
     every = list(standings)
     if not every:
         return UNLABELLED
     resolutions = [one.resolution for one in every if one.resolution is not None]
-    return Standing(
+    return Classification(
         level=_most_closed(one.level for one in every),
         care=_last(CARE, (one.care for one in every)),
         access=_last(ACCESS, (one.access for one in every)),
@@ -200,9 +200,9 @@ def joined(standings: Iterable[Standing]) -> Standing:
     )
 
 
-def standing_of_source(
+def source_classification(
     labels: Labels, *, dataset: str, source: str, digest: str, today: str, declared: Level | None = None
-) -> Standing:
+) -> Classification:
     """Return the classification of a source that a dataset reads, from the labels on the dataset, the address and the
     bytes, and from `declared`, the `sensitivity` in the dataset's settings.
 
@@ -210,13 +210,13 @@ def standing_of_source(
     another label.
     """
     subject = {"dataset": dataset, "source": source, "bytes": digest}
-    found = [standing_of(one, today) for one in labels.labels if _is_on(one.of, subject)]
+    found = [label_classification(one, today) for one in labels.labels if _is_on(one.of, subject)]
     if declared is not None:
-        found.append(Standing(level=declared, rules=() if declared == "public" else ("dataset.sensitivity",)))
+        found.append(Classification(level=declared, rules=() if declared == "public" else ("dataset.sensitivity",)))
     return _complete(joined(found))
 
 
-def _complete(standing: Standing) -> Standing:
+def _complete(standing: Classification) -> Classification:
     """Restrict a generalised classification without a custodian or a resolution: settings can declare the level, but
     only a label names the key and the resolution."""
     if standing.level != "generalised":
@@ -230,13 +230,13 @@ def _complete(standing: Standing) -> Standing:
 _NEEDED = {"label.custodian-missing": "custodians", "label.resolution-missing": "resolution"}
 
 
-def standing_of_record(labels: Labels, record: str, around: Standing, today: str) -> Standing:
+def standing_of_record(labels: Labels, record: str, around: Classification, today: str) -> Classification:
     """Return the classification of one record inside data classified as `around`."""
-    own = [standing_of(one, today) for one in labels.labels if _is_on(one.of, {"record": record})]
+    own = [label_classification(one, today) for one in labels.labels if _is_on(one.of, {"record": record})]
     return joined([around, *own])
 
 
-def loosens(before: Standing, after: Standing) -> bool:
+def loosens(before: Classification, after: Classification) -> bool:
     """Return whether a change gives anyone more access. One person alone may not make such a change."""
     if LEVELS.index(after.level) < LEVELS.index(before.level):
         return True
@@ -255,7 +255,7 @@ def _meaning(words: dict[str, Level], said: str, rule: str) -> tuple[Level, str]
     return ("closed", f"{rule}-unknown") if known is None else (known, rule)
 
 
-def _words(before: Standing, after: Standing) -> Iterator[tuple[list[str], str, str]]:
+def _words(before: Classification, after: Classification) -> Iterator[tuple[list[str], str, str]]:
     yield list(CARE), _last(CARE, [before.care]), _last(CARE, [after.care])
     yield list(ACCESS), _last(ACCESS, [before.access]), _last(ACCESS, [after.access])
 

@@ -14,6 +14,7 @@ from kfm.model.lineage_edges import Edge, Use
 from kfm.model.outbox_messages import DeadLetter, Letter, Stopped
 from kfm.model.records import (
     Checkpoint,
+    Classification,
     DatasetVersion,
     Delivery,
     Difference,
@@ -30,8 +31,7 @@ from kfm.model.records import (
     Run,
     RunTelemetry,
     Segment,
-    Standing,
-    Told,
+    SinkPosition,
     Trigger,
 )
 from kfm.model.schedules import Tick
@@ -261,9 +261,9 @@ class Outbox(Protocol):
     def due(self, sink: str) -> Iterator[str]:
         """Yield the datasets that are pending for this sink, by name."""
 
-    def told(self, sink: str, dataset: str) -> Told | None: ...
+    def told(self, sink: str, dataset: str) -> SinkPosition | None: ...
 
-    def acknowledge(self, sink: str, told: Mapping[str, Told]) -> None:
+    def acknowledge(self, sink: str, told: Mapping[str, SinkPosition]) -> None:
         """Record that the sink was notified of these datasets. A dataset that moved meanwhile stays pending."""
 
     def stopped(self, sink: str) -> Stopped | None:
@@ -288,7 +288,7 @@ class OutboxTx(Outbox, Protocol):
     def owe(self, sink: str, dataset: str) -> None:
         """Mark this dataset as pending for the sink."""
 
-    def keep_told(self, told: Told, sink: str, dataset: str) -> None:
+    def keep_told(self, told: SinkPosition, sink: str, dataset: str) -> None:
         """Store how far the sink has reported this dataset. It never goes back."""
 
     def keep_note(self, sink: str, of: str, body: bytes) -> None: ...
@@ -384,7 +384,7 @@ class Protected(Protocol):
 
     def is_empty(self) -> bool: ...
 
-    def standing(self, of: str) -> Standing | None: ...
+    def standing(self, of: str) -> Classification | None: ...
 
     def keys_of_bytes(self) -> list[str]: ...
 
@@ -394,13 +394,13 @@ class Protected(Protocol):
 
 
 class ProtectedTx(Protected, Protocol):
-    def keep_standing(self, of: str, standing: Standing) -> None: ...
+    def keep_standing(self, of: str, standing: Classification) -> None: ...
 
     def keep_first_cells(self, key_id: str, cells: Mapping[str, str]) -> None: ...
 
     def keep_fingerprints(self, key_id: str, source: str, body: bytes) -> None: ...
 
-    def lower(self, of: str, known: Standing, stands: Standing | None) -> None: ...
+    def lower(self, of: str, known: Classification, stands: Classification | None) -> None: ...
 
     def forget_fingerprints(self, key_id: str, source: str) -> None: ...
 

@@ -90,7 +90,7 @@ class Layout(Record, frozen=True):
     columns: tuple[str, ...] = ()  # of a table without a header row
 
 
-class Standing(Record, frozen=True):
+class Classification(Record, frozen=True):
     """What the labels mean on a given day. `rules` names every reason why it is not more open."""
 
     level: Level
@@ -125,7 +125,7 @@ class SourceRef(Record, frozen=True):
     accepted_hash: str = ""  # of the accepted rows; equal to content_hash if all were accepted
     rows: int = 0
     held_rows: int = 0
-    standing: Standing | None = None  # its classification by labels and state; None: unclassified
+    standing: Classification | None = None  # its classification by labels and state; None: unclassified
     sealed_with: str = ""  # the id of the custodian's key; the digests are then of encrypted bytes
 
 
@@ -200,7 +200,7 @@ class DatasetVersion(Record, frozen=True):
     created_at: str = ""
     validated_by: str = ""  # the last run that made it, which `validation` is about; empty: the first
     code_hash: str = ""  # from the receipt of that run
-    standing: Standing | None = None  # of everything it was made of; None: all unclassified
+    standing: Classification | None = None  # of everything it was made of; None: all unclassified
 
 
 class WalRecord(Record, frozen=True):
@@ -432,7 +432,7 @@ class LedgerEntry(Record, frozen=True):
     governed: Governed | msgspec.UnsetType = msgspec.UNSET  # absent for data that is public without labels
 
 
-class Told(Record, frozen=True):
+class SinkPosition(Record, frozen=True):
     """How far a sink has reported the versions of a dataset."""
 
     moves: int  # the `n` of the last move of its published ref that was reported

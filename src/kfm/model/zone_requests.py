@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 from kfm.model.labels import joined
 from kfm.model.ports import Objects, State
-from kfm.model.records import DatasetVersion, Decision, Record, RefMove, Run, SourceRef, Standing
+from kfm.model.records import Classification, DatasetVersion, Decision, Record, RefMove, Run, SourceRef
 
 
 class Asking(Record, frozen=True):
@@ -30,7 +30,7 @@ class StepUp(Record, frozen=True):
     version: DatasetVersion | None = None  # the version it made; None before Work
 
     @property
-    def standing(self) -> Standing | None:
+    def standing(self) -> Classification | None:
         """The classification of everything it is made of; None if no label or setting classifies any of it."""
         if self.version is not None:
             return self.version.standing

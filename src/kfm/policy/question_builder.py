@@ -16,7 +16,7 @@ from kfm.model.keys import digest
 from kfm.model.labels import LEVELS, joined
 from kfm.model.names import is_digest
 from kfm.model.operation_target import REF
-from kfm.model.records import DatasetVersion, Receipt, Run, RunTelemetry, SourceRef, Standing
+from kfm.model.records import Classification, DatasetVersion, Receipt, Run, RunTelemetry, SourceRef
 from kfm.model.zone_requests import Asking, StepUp
 from kfm.policy.questions import (
     Checksums,
@@ -60,7 +60,7 @@ class Evidence(Struct, frozen=True):
 
     review: Review | None = None
     consent: Consent | None = None
-    standing: Standing | None = None  # today's classification of its dataset by labels
+    standing: Classification | None = None  # today's classification of its dataset by labels
     epoch: int = 0  # epoch of the labels
     labelled: bool = False  # the installation has labels
 
@@ -158,7 +158,7 @@ def step_up(step: StepUp, evidence: Evidence) -> PolicyQuestion:
     )
 
 
-def masked_as(subject: str, standing: Standing | None) -> MaskingFacts | None:
+def masked_as(subject: str, standing: Classification | None) -> MaskingFacts | None:
     """Return the masking facts of a generalised version: it was masked on entry at the resolution of its labels or
     coarser, and it was compared with the fingerprints before. None for any other version.
     """
@@ -197,7 +197,7 @@ def unheld_parts(version: DatasetVersion) -> list[str]:
     return [name for name in sorted(version.validation) if name.startswith("unheld/")]
 
 
-def _standing_of(version: DatasetVersion, evidence: Evidence) -> Standing | None:
+def _standing_of(version: DatasetVersion, evidence: Evidence) -> Classification | None:
     known = [standing for standing in (version.standing, evidence.standing) if standing is not None]
     return joined(known) if known else None
 
@@ -252,7 +252,7 @@ def _licence(said: Mapping[str, Any]) -> Licence:
     return Licence(id=name[:4096], checked=free, redistribution=free, checked_by="the list of licences" if free else "")
 
 
-def _label(standing: Standing | None, level: str, closed: int) -> LabelFacts:
+def _label(standing: Classification | None, level: str, closed: int) -> LabelFacts:
     if standing is None:
         return LabelFacts(sensitivity=level, care="open", access="open", expires="never", closed_parts=closed)
     return msgspec.structs.replace(label_of(standing, closed_parts=closed), sensitivity=level)

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from kfm.clock import parse_instant
 from kfm.model import records
-from kfm.model.labels import Standing
+from kfm.model.labels import Classification
 from kfm.model.records import Record
 
 Gate = Literal["promotion", "faircare", "telemetry", "zone", "operation", "minimum"]
@@ -84,7 +84,7 @@ class LabelFacts(Part, frozen=True):
 
 
 def label_of(
-    standing: Standing,
+    standing: Classification,
     *,
     closed_parts: int | None = None,
     withhold: Iterable[str] = (),

@@ -24,7 +24,7 @@ from kfm.model.records import (
     Run,
     RunTelemetry,
     Segment,
-    Told,
+    SinkPosition,
     Trigger,
 )
 
@@ -60,7 +60,9 @@ def _nothing(_record: Any) -> None:
 
 # The fields of a record that may hold a float; in a record that is not listed, any field may.
 _ANYTHING_IN: dict[type, Callable[[Any], Any]] = {
-    **dict.fromkeys((Checkpoint, Delivery, EndedTrigger, Lease, LedgerEntry, RefEntry, Told, Trigger), _nothing),
+    **dict.fromkeys(
+        (Checkpoint, Delivery, EndedTrigger, Lease, LedgerEntry, RefEntry, SinkPosition, Trigger), _nothing
+    ),
     **dict.fromkeys((DatasetVersion, Run), attrgetter("metadata")),
     Segment: attrgetter("payload"),
     Receipt: attrgetter("provenance"),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from kfm.model import refs
 from kfm.model.outbox_messages import DeadLetter, Stopped
-from kfm.model.records import Told
+from kfm.model.records import SinkPosition
 from kfm.store.codec import Repository, exact
 
 
@@ -19,10 +19,10 @@ class Outbox(Repository):
     def due(self, sink: str) -> Iterator[str]:
         return (key.rpartition("/")[2] for key, _ in self._tables.scan("outbox", f"due/{sink}/"))
 
-    def told(self, sink: str, dataset: str) -> Told | None:
-        return self._one("outbox", f"told/{sink}/{dataset}", Told)
+    def told(self, sink: str, dataset: str) -> SinkPosition | None:
+        return self._one("outbox", f"told/{sink}/{dataset}", SinkPosition)
 
-    def acknowledge(self, sink: str, told: Mapping[str, Told]) -> None:
+    def acknowledge(self, sink: str, told: Mapping[str, SinkPosition]) -> None:
         with self._state.transaction(durable=False) as tx:
             for dataset, how_far in told.items():
                 tx.outbox.keep_told(how_far, sink, dataset)
@@ -53,7 +53,7 @@ class OutboxTx(Outbox):
     def owe(self, sink: str, dataset: str) -> None:
         self._tables.put("outbox", f"due/{sink}/{dataset}", b"{}")
 
-    def keep_told(self, told: Told, sink: str, dataset: str) -> None:
+    def keep_told(self, told: SinkPosition, sink: str, dataset: str) -> None:
         """Advance the record of what the sink reported; it never goes back. A dataset stays pending if it moved again
         after the report was built."""
         known = self.told(sink, dataset)

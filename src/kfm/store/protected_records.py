@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from kfm.errors import Moved
 from kfm.model.labels import joined
-from kfm.model.records import Standing
+from kfm.model.records import Classification
 from kfm.store.codec import Repository, exact
 
 
@@ -18,10 +18,10 @@ class Protected(Repository):
         tables = ("standings", "fingerprints")
         return not any(next(self._tables.scan(table, limit=1), None) for table in tables)
 
-    def standing(self, of: str) -> Standing | None:
+    def standing(self, of: str) -> Classification | None:
         """Return the classification of `source/` and an address; of `bytes/`, the id of a custodian's key and a digest
         keyed with it; or of `sealed/` and the digest of encrypted bytes."""
-        return self._one("standings", of, Standing)
+        return self._one("standings", of, Classification)
 
     def keys_of_bytes(self) -> list[str]:
         """Return the ids of the keys under which exact bytes are known."""
@@ -45,7 +45,7 @@ class Protected(Repository):
 class ProtectedTx(Protected):
     """Writes, inside an open transaction."""
 
-    def keep_standing(self, of: str, standing: Standing) -> None:
+    def keep_standing(self, of: str, standing: Classification) -> None:
         """Store a classification. It only ever becomes more closed."""
         known = self.standing(of)
         self._tables.put("standings", of, exact(standing if known is None else joined([known, standing])))
@@ -57,7 +57,7 @@ class ProtectedTx(Protected):
     def keep_fingerprints(self, key_id: str, source: str, body: bytes) -> None:
         self._tables.put("fingerprints", f"{key_id}/{source}", body)
 
-    def lower(self, of: str, known: Standing, stands: Standing | None) -> None:
+    def lower(self, of: str, known: Classification, stands: Classification | None) -> None:
         """Apply a signed change request: replace the classification `known`, which the signers saw, by `stands`; None
         removes it. Raise Moved if it changed meanwhile."""
         if self.standing(of) != known:

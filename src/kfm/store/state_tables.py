@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kfm.model.labels import Standing
+from kfm.model.labels import Classification
 from kfm.model.records import (
     Checkpoint,
     DatasetVersion,
@@ -105,8 +105,8 @@ CATALOGUE = (
         "progress",
         "`told/` or `due/`, the sink and the dataset; `sink/` and the sink; `dead/` or `wait/`, the sink and a number; "
         "`told/backfill/`, its name and `cursor` or a number",
-        "Told, Stopped, DeadLetter, or `{}` where something is pending or waits; Progress, and one character for each "
-        "partition",
+        "SinkPosition, Stopped, DeadLetter, or `{}` where something is pending or waits; Progress, and one "
+        "character for each partition",
     ),
     StateTable(
         "leases", "the worker on each piece of work, with the fencing tokens", "the updater and the dataset", Lease,
@@ -128,7 +128,7 @@ CATALOGUE = (
     StateTable(
         "standings", "the remembered classification of addresses and exact bytes, whatever a file of labels says later",
         "`source/` and the address, `bytes/`, the key's id and the digest under it, or `sealed/` and the digest",
-        Standing, node=False,
+        Classification, node=False,
     ),
     StateTable(
         "first_cells", "the cell in which each protected record was first made public",

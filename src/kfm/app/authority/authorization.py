@@ -24,8 +24,8 @@ from kfm.engine.stage_results import Warrant
 from kfm.errors import BadInput, Corrupt, Denied
 from kfm.model import refs
 from kfm.model.keys import digest
-from kfm.model.labels import joined, standing_of_source
-from kfm.model.records import RefMove, Standing, Trigger
+from kfm.model.labels import joined, source_classification
+from kfm.model.records import Classification, RefMove, Trigger
 from kfm.model.updater import Updater
 from kfm.operations.move_updater import NOTHING, MoveUpdater
 
@@ -130,7 +130,7 @@ def custodians(session: Session, dataset: str, move: RefMove) -> list[str]:
     return sorted({name for each in standings if each is not None for name in each.custodians})
 
 
-def labelled(session: Session, dataset: str) -> Standing | None:
+def labelled(session: Session, dataset: str) -> Classification | None:
     """Return the classification of a dataset and all its sources by the labels in force; None if there are no
     labels."""
     if not session.resolved.config.labels and not session.state.refs.at(refs.LABELS):
@@ -139,7 +139,7 @@ def labelled(session: Session, dataset: str) -> Standing | None:
     addresses = [source.known_as for source in declared.sources.values()] if declared is not None else []
     labels, today = labels_in_force(session), now(session)[:10]
     return joined(
-        standing_of_source(labels, dataset=dataset, source=address, digest="", today=today)
+        source_classification(labels, dataset=dataset, source=address, digest="", today=today)
         for address in [*addresses, ""]
     )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kfm.engine.protected.source_classification import WayIn
     from kfm.model.labels import Labels
     from kfm.model.ports import Source
-    from kfm.model.records import SourceRef, Standing
+    from kfm.model.records import Classification, SourceRef
 
 
 def protection_for(session: Session, dataset: str) -> Protection | None:
@@ -97,7 +97,9 @@ def way_by(session: Session, dataset: str, protection: Protection) -> WayIn:
     return WayIn(world_of(session, dataset), protection, dataset, declared, partial(classification_now, session))
 
 
-def classification_now(session: Session, dataset: str, version: str, above: tuple[str, ...] = ()) -> Standing | None:
+def classification_now(
+    session: Session, dataset: str, version: str, above: tuple[str, ...] = ()
+) -> Classification | None:
     """Return the present classification of a version: that of everything it was made of, including versions of other
     datasets. None if nothing protects it. `above` are the versions being followed, so that a cycle ends."""
     made = session.state.ledger.version(dataset, version)

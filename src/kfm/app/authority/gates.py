@@ -13,9 +13,9 @@ from kfm.clock import rfc3339
 from kfm.config import Resolved
 from kfm.errors import BadInput
 from kfm.model import refs
-from kfm.model.labels import joined, standing_of
+from kfm.model.labels import joined, label_classification
 from kfm.model.ports import Objects, State
-from kfm.model.records import Decision, RefMove, Standing
+from kfm.model.records import Classification, Decision, RefMove
 from kfm.model.zone_requests import Asking, StepUp
 
 if TYPE_CHECKING:
@@ -132,13 +132,13 @@ class Gates:
             consent=Consent(subject=subject, threshold=count, signatures=count, until=max(now_ms, at_ms) + 1),
         )
 
-    def _standing(self, now_ms: int) -> Standing | None:
+    def _standing(self, now_ms: int) -> Classification | None:
         from kfm.app.authority.labels_in_force import labels_in_force
 
         today = rfc3339(now_ms)[:10]
         labels = labels_in_force(self._session) if self._session is not None else labels_of(self._resolved)
         found = [one for one in labels.labels if one.of.dataset == self._dataset]
-        return joined([standing_of(one, today) for one in found]) if found else None
+        return joined([label_classification(one, today) for one in found]) if found else None
 
 
 def policies_of(resolved: Resolved) -> Policies:

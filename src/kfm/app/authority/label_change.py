@@ -13,8 +13,8 @@ from kfm.app.authority.keyring import now
 from kfm.app.authority.labels_in_force import labels_in_force
 from kfm.engine.protected.source_classification import address
 from kfm.engine.stage_results import Lowered
-from kfm.model.labels import Label, Labels, joined, loosens, standing_of
-from kfm.model.records import Standing
+from kfm.model.labels import Label, Labels, joined, label_classification, loosens
+from kfm.model.records import Classification
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
@@ -62,7 +62,7 @@ def _opens(was: list[Label], will: list[Label], today: str) -> bool:
     """Return whether readers would see more. A first label never opens anything; a removed one always does."""
     if not was or not will:
         return bool(was)
-    before, after = (joined(standing_of(label, today) for label in labels) for labels in (was, will))
+    before, after = (joined(label_classification(label, today) for label in labels) for labels in (was, will))
     return loosens(before, after)
 
 
@@ -100,7 +100,7 @@ def _lowered(session: Session, touched: list[Label], after: Labels) -> tuple[Low
     addresses = {address(one.uri, base) for one in hit}
     contents = {one.content for one in hit} | {one.content for one in every if address(one.uri, base) in addresses}
     protected, whose = session.state.protected, set[str]()
-    found: dict[str, list[Standing]] = {f"source/{one}": [] for one in sorted(addresses)}
+    found: dict[str, list[Classification]] = {f"source/{one}": [] for one in sorted(addresses)}
     keys: dict[str, str] = {}
     for one in every:
         way, at = _way(session, ways, one.dataset, after), address(one.uri, base)
@@ -116,7 +116,7 @@ def _lowered(session: Session, touched: list[Label], after: Labels) -> tuple[Low
         for name in names if one.content in contents else ():
             found.setdefault(name, []).extend(says)
         keys[f"sealed/{one.content}"] = one.key_id
-    standings: list[tuple[str, Standing, Standing | None]] = []
+    standings: list[tuple[str, Classification, Classification | None]] = []
     prints = []
     for name, says in found.items():
         known = protected.standing(name)

@@ -16,7 +16,7 @@ from kfm.app.authority.run_setup import guards_of
 from kfm.app.runs.run_control import run_operation
 from kfm.errors import Broken, Busy, Conflict, Denied, Fenced, KfmError, Moved, Sovereignty
 from kfm.model import refs
-from kfm.model.records import Decision, Receipt, RefEntry, RefMove, Standing
+from kfm.model.records import Classification, Decision, Receipt, RefEntry, RefMove
 from kfm.model.zone_requests import Asking
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _last_denied(session: Session, dataset: str) -> Receipt | None:
     return None
 
 
-def _is_closed(said: Standing | None) -> bool:
+def _is_closed(said: Classification | None) -> bool:
     return said is not None and (said.level != "public" or bool(said.custodians))
 
 

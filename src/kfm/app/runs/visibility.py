@@ -14,7 +14,7 @@ from kfm.clock import rfc3339
 from kfm.config.upstream_datasets import above, most_closed, upstreams
 from kfm.errors import BadInput
 from kfm.model import refs
-from kfm.model.labels import Labels, Level, standing_of_source
+from kfm.model.labels import Labels, Level, source_classification
 from kfm.model.lineage_edges import ZONES
 from kfm.model.records import DatasetVersion
 
@@ -72,7 +72,7 @@ class Visibility:
         return found
 
     def _standing(self, dataset: str, source: str, digest: str, declared: Level | None) -> Level:
-        return standing_of_source(
+        return source_classification(
             self._labels, dataset=dataset, source=source, digest=digest, today=self._today, declared=declared
         ).level
 

@@ -28,9 +28,9 @@ from kfm.model.labels import (
     Label,
     Labels,
     LabelTarget,
+    label_classification,
     loosens,
     read_labels,
-    standing_of,
 )
 from kfm.model.names import is_digest
 from kfm.parsing import documents
@@ -209,7 +209,9 @@ def _labels(labels: Labels, index: int | None, label: Label) -> Labels:
 def _looser(session: Session, before: Labels, after: Labels, label: Label, index: int | None, today: str) -> list[str]:
     """What shows more by it. A first label on what nobody knew loosens nothing: before, nobody had said anything."""
     found = []
-    if index is not None and loosens(standing_of(before.labels[index], today), standing_of(label, today)):
+    if index is not None and loosens(
+        label_classification(before.labels[index], today), label_classification(label, today)
+    ):
         found.append(said(label))
     for name, dataset in sorted(session.config.datasets.items()):
         for source in dataset.sources.values():

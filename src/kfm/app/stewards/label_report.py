@@ -15,11 +15,11 @@ from kfm.errors import BadInput
 from kfm.model import refs
 from kfm.model.labels import (
     COMMUNITY,
+    Classification,
     Labels,
     Level,
-    Standing,
     joined,
-    standing_of_source,
+    source_classification,
 )
 from kfm.parsing.characters import printable
 from kfm.parsing.record_shape import nearest
@@ -122,15 +122,15 @@ def _source_labels(session: Session, file: File, labels: Labels, dataset: str, s
 
 def classification_of(
     session: Session, labels: Labels, dataset: str, address: str, declared: Level | None, today: str
-) -> Standing:
+) -> Classification:
     """Return the classification of a source by the labels, by kfm.yml, and by what the state remembers of its
     address."""
-    now = standing_of_source(labels, dataset=dataset, source=address, digest="", today=today, declared=declared)
+    now = source_classification(labels, dataset=dataset, source=address, digest="", today=today, declared=declared)
     before = remembered(session, address, today)
     return now if before is None else joined([now, before])
 
 
-def remembered(session: Session, address: str, today: str) -> Standing | None:
+def remembered(session: Session, address: str, today: str) -> Classification | None:
     """Return the classification that the state remembers of an address, whatever the label file says now; None if there
     is none."""
     found = session.state.protected.standing(f"source/{plainly(address, session.resolved.root)}") if address else None

@@ -18,7 +18,7 @@ from kfm.masking.leak_scanner import Hidden, over_masked
 from kfm.masking.mask import Prepared, mask_columns, prepare
 from kfm.masking.mask_map import picture
 from kfm.masking.public_record import WITHHELD, PublicRecord, properties
-from kfm.model.labels import Standing, standing_of_source
+from kfm.model.labels import Classification, source_classification
 from kfm.model.masks import MaskingPolicy
 from kfm.model.secret import SHORTEST, Secret
 from kfm.parsing.characters import printable
@@ -125,19 +125,19 @@ class Previewed:
         return picture(shown, cells, f"Masking policy {self.policy.id}, resolution {self.prepared.resolution}")
 
 
-def _standing(body: bytes, file: str, labels: str, dataset: str, today: str) -> Standing | None:
+def _standing(body: bytes, file: str, labels: str, dataset: str, today: str) -> Classification | None:
     if not labels:
         return None
     from hashlib import sha256
 
     digest = "sha256:" + sha256(body).hexdigest()
-    return standing_of_source(labels_at(labels), dataset=dataset, source=file, digest=digest, today=today)
+    return source_classification(labels_at(labels), dataset=dataset, source=file, digest=digest, today=today)
 
 
-def _lent(standing: Standing | None) -> Standing:
+def _lent(standing: Classification | None) -> Classification:
     """Return the classification under which masking is tried. A steward sees the effect even where nothing would be
     published."""
-    return Standing(level="generalised", resolution=standing.resolution if standing else None)
+    return Classification(level="generalised", resolution=standing.resolution if standing else None)
 
 
 def _columns(table: Columns, records: Sequence[PublicRecord], prepared: Prepared) -> list[ColumnShown]:

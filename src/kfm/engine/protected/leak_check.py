@@ -23,7 +23,7 @@ from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.manifests import entries
 from kfm.model.ports import Objects, State
-from kfm.model.records import DatasetVersion, Decision, RefMove, Standing
+from kfm.model.records import Classification, DatasetVersion, Decision, RefMove
 
 GATE = "leaks"
 LOOK = "leaks.review"  # the rule by which somebody has to look first
@@ -170,13 +170,13 @@ def _candidates(objects: Objects, version: DatasetVersion) -> Iterator[bytes]:
         yield objects.read(entry.digest)
 
 
-def _found(bodies: Iterable[bytes], marks: list[Known], standing: Standing | None) -> Counter[str]:
+def _found(bodies: Iterable[bytes], marks: list[Known], standing: Classification | None) -> Counter[str]:
     """Rules that deny, with how often; a hint that could be chance is looked at before it is published."""
     return _judged(bodies, marks, standing)[0]
 
 
 def _judged(
-    bodies: Iterable[bytes], marks: list[Known], standing: Standing | None
+    bodies: Iterable[bytes], marks: list[Known], standing: Classification | None
 ) -> tuple[Counter[str], Counter[str]]:
     """What denies, and what somebody has to look at."""
     found: Counter[str] = Counter()
@@ -194,7 +194,7 @@ def _judged(
 _CLEAN = ScanReport(verdict="clean")
 
 
-def _of_cells(body: bytes, standing: Standing | None) -> tuple[ScanReport, bytes]:
+def _of_cells(body: bytes, standing: Classification | None) -> tuple[ScanReport, bytes]:
     """Features of masked records: is all geography in them that of their cells, and what else is in them?
 
     A cell's own corners and centre lie near what it stands for, often as near as a protected point with few digits. So

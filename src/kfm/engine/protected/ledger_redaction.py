@@ -7,10 +7,10 @@ from kfm.errors import KfmError
 from kfm.model import refs
 from kfm.model.names import is_digest
 from kfm.model.ports import Tx
-from kfm.model.records import Governed, Receipt, Standing
+from kfm.model.records import Classification, Governed, Receipt
 
 
-def append(guards: Guards, receipt: Receipt, op: str, standing: Standing | None, tx: Tx) -> None:
+def append(guards: Guards, receipt: Receipt, op: str, standing: Classification | None, tx: Tx) -> None:
     """Of plainly public data as ever. Otherwise what people wrote is committed to and kept sealed, and rules and
     digests are shown; where no one key is at hand it is left out, and that is said."""
     if guards.protection is None:
@@ -35,7 +35,7 @@ def append(guards: Guards, receipt: Receipt, op: str, standing: Standing | None,
     tx.ledger.append(receipt, op=op, governed=said, key=key)
 
 
-def _standing_of(dataset: str, tx: Tx) -> Standing | None:
+def _standing_of(dataset: str, tx: Tx) -> Classification | None:
     """Of an operation, and of a run that ended before it had looked: that of what is there."""
     for zone in ("processed", "published"):
         version = tx.ledger.version(dataset, tx.refs.at(refs.in_zone(zone, dataset)))

@@ -28,7 +28,7 @@ from kfm.model import refs
 from kfm.model.csv_format import line_of
 from kfm.model.labels import standing_of_record
 from kfm.model.masks import MaskingPolicy
-from kfm.model.records import DataContract, Layout, SourceRef, Standing
+from kfm.model.records import Classification, DataContract, Layout, SourceRef
 from kfm.parsing.encodings import codec_of
 from kfm.parsing.strict_json import decode
 from kfm.projections.live_versions import live_versions as still_public
@@ -118,7 +118,7 @@ def _counted(records: list[PublicRecord], bound: Prepared, rows: int) -> dict[st
 
 
 def _masked(
-    context: RunContext, table: Columns, bound: Prepared, key: CustodianKey, standing: Standing
+    context: RunContext, table: Columns, bound: Prepared, key: CustodianKey, standing: Classification
 ) -> list[PublicRecord]:
     """All rows; those of a record that has a label of its own under that label, or not at all."""
     labels = context.guards.protection.labels if context.guards.protection is not None else None
@@ -155,7 +155,7 @@ def learn(context: RunContext, ref: SourceRef, contract: DataContract | None, ro
     protection.facts.prints[key.key_id, ref.content_hash] = _prints(key, table, policy, None, resolution).stored()
 
 
-def _is_public(context: RunContext, standing: Standing) -> bool:
+def _is_public(context: RunContext, standing: Classification) -> bool:
     """Does any version of this custodian's stand outside?"""
     state = context.world.state
     for ref, _ in state.refs.all(refs.PUBLISHED):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from msgspec import Struct
 
 from kfm.model.ports import Tx
-from kfm.model.records import Standing
+from kfm.model.records import Classification
 
 
 class Facts(Struct):
     """What a run learns of protected data, kept with its plan or with the receipt of its failure."""
 
-    standings: dict[str, Standing] = {}
+    standings: dict[str, Classification] = {}
     cells: dict[str, dict[str, str]] = {}  # by the ids of the keys: public ids and cells
     prints: dict[tuple[str, str], bytes] = {}  # by the id of the key and the digest of the sealed source
 

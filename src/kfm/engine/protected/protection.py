@@ -12,7 +12,7 @@ from kfm.engine.protected.protected_facts import Facts
 from kfm.errors import BadInput, Denied, KfmError
 from kfm.model.labels import Labels
 from kfm.model.masks import MaskingPolicy
-from kfm.model.records import Standing
+from kfm.model.records import Classification
 from kfm.model.secret import Secret
 
 
@@ -25,7 +25,7 @@ class Protection(Struct):
     policies: Mapping[str, MaskingPolicy] = {}  # of the dataset, by the names of its sources
     unsigned: frozenset[str] = frozenset()  # sources whose policy is not the one that was signed
     may_be_handled: Callable[[], None] = lambda: None  # raises Denied where only public data are handled
-    standing: Standing | None = None  # of all that the run reads, once that is known
+    standing: Classification | None = None  # of all that the run reads, once that is known
     facts: Facts = field(default_factory=Facts)  # what it learns
     hidden: dict[str, dict[str, Any]] = {}  # by source: how much masking hid, as it may be told
     _keys: dict[str, CustodianKey] = {}

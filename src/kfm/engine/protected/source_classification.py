@@ -33,12 +33,12 @@ from kfm.engine.world import World
 from kfm.errors import Denied
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
-from kfm.model.labels import LEVELS, UNLABELLED, Label, Labels, Level, joined, standing_of_source
+from kfm.model.labels import LEVELS, UNLABELLED, Label, Labels, Level, joined, source_classification
 from kfm.model.operation_target import REF
 from kfm.model.ports import Objects
-from kfm.model.records import Checkpoint, DataContract, FetchRequest, SourceRef, Standing
+from kfm.model.records import Checkpoint, Classification, DataContract, FetchRequest, SourceRef
 
-PUBLIC = Standing(level="public")
+PUBLIC = Classification(level="public")
 
 
 class WayIn:
@@ -50,7 +50,7 @@ class WayIn:
         protection: Protection,
         dataset: str,
         declared: Level | None,
-        classification_of: Callable[[str, str], Standing | None] | None = None,
+        classification_of: Callable[[str, str], Classification | None] | None = None,
     ) -> None:
         self._world = world
         self.protection = protection
@@ -142,11 +142,11 @@ class WayIn:
             return msgspec.structs.replace(ref, standing=standing, sealed_with=sealed_by)
         if key_id := sealed_with(self._objects, ref.content_hash):
             names = tuple(name for name in self.protection.custodians if self.protection.is_key_of(name, key_id))
-            sealed = Standing(level="restricted", custodians=names, rules=("bytes.sealed",))
+            sealed = Classification(level="restricted", custodians=names, rules=("bytes.sealed",))
             return msgspec.structs.replace(ref, standing=sealed, sealed_with=key_id)
         return ref
 
-    def _check_made(self, ref: SourceRef, now: Standing) -> None:
+    def _check_made(self, ref: SourceRef, now: Classification) -> None:
         """What lies in the store lies there as it stood then: in clear, masked or sealed."""
         dataset = ref.uri.removeprefix(REF).partition("/")[2]
         version = self._state.ledger.version(dataset, ref.content_hash)
@@ -158,7 +158,7 @@ class WayIn:
                 rule="standing.changed",
             )
 
-    def version_stands(self, ref: SourceRef) -> Standing | None:
+    def version_stands(self, ref: SourceRef) -> Classification | None:
         """A version of another dataset, as all that it was made of stands today, and as it was made."""
         if not ref.uri.startswith(REF):
             return None
@@ -170,7 +170,7 @@ class WayIn:
 
     # -- how something stands
 
-    def standing(self, uri: str, base: str, plain: str) -> Standing | None:
+    def standing(self, uri: str, base: str, plain: str) -> Classification | None:
         """None: nobody says anything of it. Denied if it is closed."""
         standing = self.stands(uri, base, plain)
         if standing is not None and standing.level == "closed":
@@ -181,12 +181,12 @@ class WayIn:
             )
         return standing
 
-    def stands(self, uri: str, base: str, plain: str) -> Standing | None:
+    def stands(self, uri: str, base: str, plain: str) -> Classification | None:
         """The same, also of what is closed."""
         found = self.labelled(uri, base, plain) + self._remembered(uri, base, plain)
         return joined(found) if found else None
 
-    def stands_now(self, ref: SourceRef) -> Standing | None:
+    def stands_now(self, ref: SourceRef) -> Classification | None:
         """A source that was read before, as it stands today: by what is in the store, if its key is at hand."""
         base = self._world.request.base_dir
         if not ref.sealed_with:
@@ -199,7 +199,7 @@ class WayIn:
         said = [standing for standing in found if standing is not None]
         return joined(said) if said else None
 
-    def labelled(self, uri: str, base: str, plain: str) -> list[Standing]:
+    def labelled(self, uri: str, base: str, plain: str) -> list[Classification]:
         """What labels and settings alone say of it; empty: nothing."""
         declared, dataset = self._declared, self._dataset
         labels = [meant(label, uri, base) for label in self.protection.labels.labels]
@@ -208,7 +208,7 @@ class WayIn:
             return []
         said = Labels(version=1, labels=tuple(own))
         return [
-            standing_of_source(
+            source_classification(
                 said, dataset=dataset, source=uri, digest=plain or "-", today=self.today, declared=declared
             )
         ]
@@ -222,7 +222,7 @@ class WayIn:
         """Under which names these bytes may be known."""
         return [_of_bytes(self._key_with(key_id), plain) for key_id in self._keys]
 
-    def _remembered(self, uri: str, base: str, plain: str) -> list[Standing]:
+    def _remembered(self, uri: str, base: str, plain: str) -> list[Classification]:
         protected = self._state.protected
         keys = [f"source/{address(uri, base)}"]
         if plain:
@@ -242,7 +242,7 @@ class WayIn:
 
     # -- under which key
 
-    def key_for(self, standing: Standing) -> CustodianKey:
+    def key_for(self, standing: Classification) -> CustodianKey:
         """The key of its custodian; of several, all must be at hand, and the first by name seals."""
         if not standing.custodians:
             raise Denied(
@@ -253,10 +253,10 @@ class WayIn:
         keys = [self.protection.key_of(name) for name in standing.custodians]
         return keys[0]
 
-    def seal_for(self, standing: Standing) -> Seal:
+    def seal_for(self, standing: Classification) -> Seal:
         return Seal(self.key_for(standing), self.protection.with_id)
 
-    def _sealed(self, standing: Standing) -> Objects:
+    def _sealed(self, standing: Classification) -> Objects:
         return SealedObjects(self._objects, self.seal_for(standing), self._plain.__setitem__)
 
     def _by_bytes(self, request: FetchRequest, plain: str, pieces: Callable[[], Iterator[bytes]]) -> Objects:
@@ -303,7 +303,7 @@ def settle_standing(context: RunContext, way: WayIn, refs: Iterable[SourceRef]) 
         context.world = msgspec.structs.replace(context.world, seal=seal, objects=objects)
 
 
-def aged(standing: Standing, today: str) -> Standing:
+def aged(standing: Classification, today: str) -> Classification:
     """What was consented to until a day is closed after it."""
     if not standing.expires or standing.expires >= today:
         return standing
@@ -311,7 +311,7 @@ def aged(standing: Standing, today: str) -> Standing:
     return msgspec.structs.replace(standing, level="closed", rules=rules)
 
 
-def is_more_closed(now: Standing, then: Standing) -> bool:
+def is_more_closed(now: Classification, then: Classification) -> bool:
     """May less be seen now than then?"""
     if LEVELS.index(now.level) > LEVELS.index(then.level):
         return True
@@ -357,7 +357,7 @@ def _is_on(label: Label, dataset: str, uri: str, plain: str) -> bool:
     return of.dataset == dataset or of.source == uri or bool(plain and of.bytes_ == plain)
 
 
-def _is_protected(standing: Standing | None) -> TypeGuard[Standing]:
+def _is_protected(standing: Classification | None) -> TypeGuard[Classification]:
     return standing is not None and standing.level != "public"
 
 

@@ -174,7 +174,7 @@ def door_port(tmp_path_factory: pytest.TempPathFactory) -> object:
         ("KFM_SECRET_PLAIN", SECRETS["hub"], "webhooks hub and plain have the same secret"),
     ],
 )
-def test_a_door_with_a_weak_secret_does_not_open(tmp_path: Path, name: str, value: str, complaint: str) -> None:
+def test_an_interface_with_a_weak_secret_does_not_start(tmp_path: Path, name: str, value: str, complaint: str) -> None:
     command = [sys.executable, "-m", "kfm.cli.main", "webhooks", "serve", "--port", "0"]
     env = {**environment(), name: value}
     done = subprocess.run(command, cwd=installation(tmp_path), env=env, capture_output=True, text=True, timeout=60)
@@ -195,7 +195,7 @@ def test_a_secret_file_open_to_others_is_refused(tmp_path: Path) -> None:
     assert "s" * 40 not in repr(resolved.secret("file:secret", {}))
 
 
-def test_a_door_open_to_others_needs_tls_or_a_proxy(tmp_path: Path) -> None:
+def test_an_interface_open_to_other_machines_needs_tls_or_a_proxy(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kfm.cli.main", "webhooks", "serve", "--host", "0.0.0.0", "--port", "0"]
     folder = installation(tmp_path)
     done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=60)
@@ -231,7 +231,7 @@ def test_a_certificate_that_cannot_be_used_is_refused_before_anything_is_announc
     assert not (folder / ".kfm").exists()
 
 
-def test_a_door_with_a_certificate_is_reached_by_tls(tmp_path: Path) -> None:
+def test_an_interface_with_a_certificate_is_reached_by_tls(tmp_path: Path) -> None:
     files = ["--tls-cert", str(TLS / "localhost.pem"), "--tls-key", str(TLS / "key.pem")]
     with served(installation(tmp_path), *files) as (port, _):
         context = ssl.create_default_context(cafile=str(TLS / "authority.pem"))

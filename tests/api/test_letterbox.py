@@ -52,7 +52,7 @@ def asked(door: WebhookApp, path: str) -> int:
     return int(told[0]["status"])
 
 
-def test_while_the_state_does_not_open_everyone_is_told_so_and_afterwards_everything_is_kept(
+def test_while_the_state_does_not_open_every_request_gets_an_error_and_later_requests_are_kept(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(webhooks, "SECONDS_TO_OPEN", 0.01)

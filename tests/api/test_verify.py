@@ -74,7 +74,7 @@ def test_every_secret_is_compared_in_constant_time_whichever_fits(scheme: Any, m
         assert len(compared) == 2 and len({one for one, _ in compared}) == 2
 
 
-def test_a_secret_shows_itself_to_nobody() -> None:
+def test_a_secret_is_never_shown() -> None:
     secret = Secret(b"do-not-show-me-do-not-show-me-ever")
     hook = Hook(source_id="a", secrets=(secret,))
     for shown in (repr(secret), str(secret), f"{secret}", repr(hook), repr([secret])):

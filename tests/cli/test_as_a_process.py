@@ -67,7 +67,7 @@ def test_a_reader_that_had_enough_is_no_error_message(ran: Kfm) -> None:
     ("buffered", "where"),
     sampled([(False, "> /dev/full"), (True, ">&-"), (True, "> /dev/full"), (False, ">&-")], keep=2),
 )
-def test_output_that_cannot_be_written_is_told(
+def test_output_that_cannot_be_written_is_reported(
     ran: Kfm, buffered: bool, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not Path("/dev/full").exists():

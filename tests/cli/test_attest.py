@@ -243,7 +243,7 @@ def test_a_page_is_said_to_be_one_and_what_it_is_made_from_is_verified(proving: 
     assert proving("verify", str(page)).code == 68
 
 
-def test_a_page_of_what_nobody_attested_says_that_it_is_one(ran: Kfm) -> None:
+def test_a_page_of_an_unattested_version_says_so(ran: Kfm) -> None:
     with Path("kfm.yml").open("a", encoding="utf-8") as file:
         file.write("pages: true\n")
     assert ran("promote", "rain-gauges", "--reason", "first").code == 0

@@ -122,7 +122,7 @@ def test_every_wrong_setting_in_the_environment_is_refused_in_a_line_that_comes_
             refused(ran, case, ("run",), parts)
 
 
-def test_what_kfm_yml_names_and_is_not_there_is_told_in_one_line(ran: Kfm) -> None:
+def test_a_file_that_kfm_yml_names_and_is_missing_is_reported_in_one_line(ran: Kfm) -> None:
     text = Path("kfm.yml").read_text()
     for there, missing in (
         ("updaters/rain_gauges.py", "updaters/nobody.py"),

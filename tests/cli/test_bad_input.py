@@ -158,7 +158,7 @@ BAD_UPDATERS = {
 
 
 @pytest.mark.parametrize("case", BAD_UPDATERS)
-def test_an_updater_that_cannot_be_loaded_is_told_in_one_line(started: Kfm, case: str) -> None:
+def test_an_updater_that_cannot_be_loaded_is_reported_in_one_line(started: Kfm, case: str) -> None:
     text, said = BAD_UPDATERS[case]
     path = Path("updaters/rain_gauges.py")
     path.unlink()
@@ -185,7 +185,7 @@ def test_the_doctor_names_a_dataset_whose_updater_cannot_be_loaded(started: Kfm,
     assert len(lines) == 1 and lines[0].startswith("rain-gauges.updater")
 
 
-def test_a_source_that_is_missing_is_told_in_one_line(started: Kfm) -> None:
+def test_a_missing_source_is_reported_in_one_line(started: Kfm) -> None:
     Path("data/rain_gauges.csv").unlink()
     answer = started("run")
     assert answer.code in (3, 69)
@@ -201,7 +201,7 @@ def test_a_source_that_breaks_its_contract_is_held(started: Kfm) -> None:
     assert started("refs", "list", "processed/", "--json").data == []
 
 
-def test_environment_mistakes_are_told_too(started: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_in_environment_variables_are_reported_too(started: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KFM_EXECUTE__THREADS", "many")
     answer = started("run")
     assert answer.code == 3

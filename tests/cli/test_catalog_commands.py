@@ -52,7 +52,7 @@ def test_building_writes_what_is_missing_and_nothing_else(published: Kfm) -> Non
     shutil.rmtree("other")
 
 
-def test_drift_is_told_with_an_exit_code_and_put_right(published: Kfm) -> None:
+def test_drift_has_an_exit_code_and_can_be_repaired(published: Kfm) -> None:
     assert published("reconcile").code == 0
     lost, altered = sorted(ITEM.iterdir())[:2]
     lost.unlink()

@@ -98,7 +98,7 @@ def test_a_configuration_is_the_same_however_little_of_its_type_was_learned() ->
     assert 30 < refused < 270
 
 
-def test_the_same_imports_are_found_as_by_a_walk_over_everything() -> None:
+def test_the_same_imports_are_found_as_by_reading_every_file() -> None:
     odd = b"""
 if True:
     import a.b

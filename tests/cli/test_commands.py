@@ -82,7 +82,7 @@ def test_exit_code_of_a_run_that_changed_something_is_zero(started: Kfm) -> None
     assert started("run", "--exit-code").code == 0
 
 
-def test_a_dry_run_foretells_and_changes_nothing(started: Kfm) -> None:
+def test_a_dry_run_predicts_and_changes_nothing(started: Kfm) -> None:
     before = tree()
     foretold = started("run", "--dry-run", "--json")
     assert foretold.code == 0
@@ -108,7 +108,7 @@ def test_data_goes_to_stdout_and_words_to_stderr(started: Kfm) -> None:
     assert started("run", "--dry-run", "--quiet").err == ""
 
 
-def test_verbose_tells_every_event_on_stderr(started: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verbose_prints_every_event_on_stderr(started: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = started("run", "--verbose", "--json")
     assert answer.data["receipts"]
     assert " run.committed " in answer.err
@@ -173,7 +173,7 @@ def test_findings_of_one_kind_are_one_line_with_the_first_rows_they_are_in(start
     assert "251 findings, of which the first 200 are counted above" in started("held", "rain-gauges").err
 
 
-def test_a_dry_run_tells_what_it_would_hold_and_a_plan_says_where_to_look(started: Kfm) -> None:
+def test_a_dry_run_shows_what_it_would_quarantine_and_a_plan_says_where_to_look(started: Kfm) -> None:
     answer = started("run", "--dry-run")
     assert "WOULD HOLD" in answer.out and "rain-gauges/gauges  rain_mm  minimum" in answer.out
     assert "nothing of rain-gauges is held back" in started("held", "rain-gauges").err
@@ -375,7 +375,7 @@ def test_what_is_frozen_waits_for_the_thaw(started: Kfm, scope: str) -> None:
     assert [receipt["outcome"] for receipt in resumed.data["receipts"]] == ["done"]
 
 
-def test_a_frozen_run_tells_who_froze_it_and_what_to_do(started: Kfm) -> None:
+def test_a_frozen_run_says_who_froze_it_and_what_to_do(started: Kfm) -> None:
     started("freeze", "rain-gauges", "--reason", "storm")
     answer = started("run")
     assert "by tester (storm); its trigger is kept: `kfm thaw rain-gauges`, then `kfm resume`" in answer.err
@@ -384,7 +384,7 @@ def test_a_frozen_run_tells_who_froze_it_and_what_to_do(started: Kfm) -> None:
     assert "waiting" not in started("thaw", "rain-gauges").err
 
 
-def test_a_promotion_tells_where_the_files_are_and_what_they_consist_of(started: Kfm) -> None:
+def test_a_promotion_says_where_the_files_are_and_what_they_consist_of(started: Kfm) -> None:
     started("run")
     answer = started("promote", "rain-gauges", "--reason", "first")
     version = started("refs", "list", "published/", "--json").data[0]["version"]
@@ -406,7 +406,7 @@ def test_nothing_to_resume_is_no_error(ran: Kfm) -> None:
 # ---------------------------------------------------------------------------- configuration, colour
 
 
-def test_config_show_tells_values_and_where_they_come_from(started: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_show_prints_values_and_where_they_come_from(started: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KFM_EXECUTE__THREADS", "3")
     data = started("config", "show", "--resolved", "--json").data
     assert data["settings"]["execute.threads"] == {"value": 3, "origin": "env KFM_EXECUTE__THREADS"}
@@ -488,7 +488,7 @@ def test_a_skipped_run_has_no_log_and_no_steps(ran: Kfm) -> None:
     assert ran("runs", "steps", "last", "--json").data == []
 
 
-def test_doctor_tells_what_it_checked(ran: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_prints_what_it_checked(ran: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = ran("doctor", "--deep", "--i-accept", "--json")
     assert answer.code == 0
     checks = {check["check"]: check for check in answer.data["checks"]}

@@ -67,13 +67,13 @@ def rows(answer: Answer) -> list[list[str]]:
 ALL = [["CHANGE", "KEY"], ["changed", "town/colby"], ["removed", "town/ogallah"], ["added", "town/zurich"]]
 
 
-def test_a_version_is_told_by_what_it_changed_of_the_one_it_superseded(towns: Kfm) -> None:
+def test_a_version_is_shown_with_its_changes_to_the_version_it_superseded(towns: Kfm) -> None:
     answer = towns("diff", "towns")
     assert rows(answer) == ALL
     assert "1 added, 1 changed, 1 removed" in answer.err
 
 
-def test_what_a_promotion_would_change_is_told_before_it(towns: Kfm) -> None:
+def test_the_changes_of_a_promotion_are_shown_before_it(towns: Kfm) -> None:
     assert rows(towns("diff", "towns", "--from", "published", "--to", "processed")) == ALL
     assert [row[0] for row in rows(towns("diff", "towns", "--to", "published"))[1:]] == ["added"] * 3
     assert towns("promote", "towns").code == 0
@@ -100,7 +100,7 @@ def test_versions_are_named_by_the_start_of_their_digests_or_nothing(towns: Kfm)
     assert len(rows(towns("diff", "towns", "--from", "nothing"))) == 4
 
 
-def test_the_pointer_tells_outsiders_what_the_public_version_replaced(towns: Kfm) -> None:
+def test_the_pointer_names_the_version_that_the_public_one_replaced(towns: Kfm) -> None:
     assert towns("promote", "towns").code == 0
     pointer = json.loads(Path("public/datasets/towns/current.json").read_text())
     history = towns("refs", "history", "published/towns", "--json").data

@@ -87,7 +87,7 @@ def by_key(answer: Answer) -> dict[str, dict[str, Any]]:
     return {each["key"][0]: each for each in answer.data["changes"]}
 
 
-def test_rows_of_every_format_are_told_by_what_tells_which_is_which(towns: Kfm) -> None:
+def test_rows_of_every_format_are_compared_by_their_identifying_columns(towns: Kfm) -> None:
     found = by_key(towns("diff", "towns", "--json"))
     for kind in ("csv", "ndjson", "geo", "parquet"):
         rows = found[kind]["rows"]
@@ -224,7 +224,7 @@ def rows_of(table: list[dict[str, Any]]) -> Any:
     return read
 
 
-def test_a_table_larger_than_what_is_remembered_is_told_alike(count: Any) -> None:
+def test_a_table_larger_than_the_memory_limit_is_compared_alike(count: Any) -> None:
     """Against the definition, with keys that stand several times, and room for seven rows at once."""
     chance = random.Random(13)
     for _ in range(60):

@@ -123,7 +123,7 @@ def test_the_chain_goes_from_raw_over_harmonised_to_derived(chain: Kfm) -> None:
     assert links[2]["updater"] == "monthly 2.1.0" and links[0]["run_id"] == ""
 
 
-def test_it_tells_the_trigger_the_updater_and_the_last_good_run(chain: Kfm) -> None:
+def test_it_shows_the_trigger_the_updater_and_the_last_good_run(chain: Kfm) -> None:
     made = told(chain, "stations")
     assert (made["trigger"], made["trigger_type"]) == ("manual", "on demand")
     assert (made["updater_id"], made["updater_version"]) == ("stations", "1.0.0")
@@ -232,14 +232,14 @@ def test_a_page_is_written_whole_and_stands_alone(chain: Kfm) -> None:
         ("", "nothing is named"),
     ],
 )
-def test_what_is_not_there_is_told_in_one_line(chain: Kfm, thing: str, said: str) -> None:
+def test_a_missing_name_is_reported_in_one_line(chain: Kfm, thing: str, said: str) -> None:
     for command in ("explain", "why-not"):
         answer = chain(command, thing)
         assert answer.code == 3 and answer.out == "", answer
         assert said in answer.complaint
 
 
-def test_a_lineage_that_leads_back_to_itself_is_told_as_damage(chain: Kfm) -> None:
+def test_a_lineage_that_leads_back_to_itself_is_reported_as_damage(chain: Kfm) -> None:
     last = told(chain, "yearly")["run_id"]
     store = tables()
     store.begin()
@@ -252,7 +252,7 @@ def test_a_lineage_that_leads_back_to_itself_is_told_as_damage(chain: Kfm) -> No
 
 
 @pytest.mark.parametrize("how", ["missing", "damaged"])
-def test_a_manifest_that_is_gone_or_damaged_is_told_in_one_line(chain: Kfm, how: str) -> None:
+def test_a_missing_or_damaged_manifest_is_reported_in_one_line(chain: Kfm, how: str) -> None:
     version = told(chain, "yearly")["version"]
     store = tables()
     store.begin()
@@ -266,7 +266,7 @@ def test_a_manifest_that_is_gone_or_damaged_is_told_in_one_line(chain: Kfm, how:
     assert answer.code == 65 and how in answer.complaint and answer.out == ""
 
 
-def test_what_was_never_run_is_told_so(started: Kfm) -> None:
+def test_a_dataset_that_never_ran_is_reported_so(started: Kfm) -> None:
     answer = started("explain", "rain-gauges")
     assert answer.code == 3 and "was never run" in answer.complaint
 

@@ -43,7 +43,7 @@ LABELS = "version: 1\nlabels:\n  - {of: {dataset: other}, sensitivity: restricte
         (4 << 20, 4 << 20, 1.0, "4.0 MiB of 4.0 MiB (100 %), 4.0 MiB/s"),
     ],
 )
-def test_bytes_rate_and_time_left_are_told_as_far_as_they_are_known(
+def test_bytes_rate_and_time_left_are_shown_as_far_as_they_are_known(
     done: int, total: int, seconds: float, said: str
 ) -> None:
     assert fetched(done, total, seconds, done) == said

@@ -95,7 +95,7 @@ def test_every_command_explains_itself(kfm: Kfm, path: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("name", ["run", "promote", "rollback", "freeze", "thaw"])
-def test_what_changes_something_can_be_foretold(kfm: Kfm, name: str) -> None:
+def test_every_command_that_changes_something_has_a_dry_run_a_reason_and_an_actor(kfm: Kfm, name: str) -> None:
     help_text = kfm(name, "--help").out
     for flag in ("--dry-run", "--reason", "--actor"):
         assert flag in help_text

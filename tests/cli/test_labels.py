@@ -42,7 +42,7 @@ def steward(kfm: Kfm, monkeypatch: pytest.MonkeyPatch) -> Kfm:
     return kfm
 
 
-def test_what_holds_is_told_with_its_reason_its_end_and_where_it_is_written(steward: Kfm) -> None:
+def test_a_label_in_force_is_shown_with_its_reason_its_end_and_its_place(steward: Kfm) -> None:
     before = tree()
     answer = steward("labels", "show", "sites", "--json")
     assert answer.code == 0, answer.err
@@ -58,7 +58,7 @@ def test_what_holds_is_told_with_its_reason_its_end_and_where_it_is_written(stew
     assert "generalised" in shown and "labels.yml:4" in shown and "public" in shown
 
 
-def test_a_consent_that_ran_out_is_told(steward: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expired_consent_is_reported(steward: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KFM_NOW", "2027-07-01T00:00:00Z")
     (one, _) = steward("labels", "show", "sites", "--json").data
     assert one["level"] == "closed" and "label.expired" in one["rules"] and one["days_left"] == -1
@@ -75,7 +75,7 @@ def test_a_source_is_found_by_its_address_too(steward: Kfm) -> None:
     assert answer.code == 3 and "roads.csv" in answer.complaint
 
 
-def test_a_label_on_nothing_that_is_read_is_told(steward: Kfm) -> None:
+def test_a_label_on_nothing_that_is_read_is_reported(steward: Kfm) -> None:
     Path("labels.yml").write_text(LABELS.replace("dataset: sites", "dataset: sties"))
     answer = steward("labels", "show")
     assert "labels.yml:4" in answer.err and "nothing here" in answer.err
@@ -122,7 +122,7 @@ def test_one_alone_does_not_loosen(steward: Kfm, name: str) -> None:
     assert Path("labels.yml").read_text() == LABELS
 
 
-def test_a_file_in_another_style_is_left_alone_and_the_line_is_told(steward: Kfm) -> None:
+def test_a_file_in_another_style_is_left_alone_and_the_line_is_printed(steward: Kfm) -> None:
     flow = (
         "version: 1\nlabels: [{of: {dataset: sites}, sensitivity: generalised, care: community, custodian: society, "
         "public_resolution: 7}]  # decided\n"
@@ -147,13 +147,13 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_typed_wrong_is_told(steward: Kfm, name: str) -> None:
+def test_a_wrong_argument_is_reported(steward: Kfm, name: str) -> None:
     answer = steward("labels", "set", *WRONG[name], "--reason", "x")
     assert answer.code == 3 and answer.complaint
     assert Path("labels.yml").read_text() == LABELS
 
 
-def test_without_a_file_of_labels_it_is_told_how_to_get_one(kfm: Kfm, started: Kfm) -> None:
+def test_without_a_file_of_labels_the_error_says_how_to_get_one(kfm: Kfm, started: Kfm) -> None:
     answer = started("labels", "set", "dataset:rain-gauges", "--sensitivity", "closed", "--care", "open")
     assert answer.code == 3 and "labels: labels.yml" in answer.complaint
     assert started("labels", "show").code == 0

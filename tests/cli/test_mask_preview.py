@@ -33,7 +33,7 @@ def test_before_and_after_stand_side_by_side(kfm: Kfm) -> None:
     assert tree() == before
 
 
-def test_each_column_is_told_with_what_became_of_it_and_why(kfm: Kfm) -> None:
+def test_each_column_is_shown_with_its_result_and_the_reason(kfm: Kfm) -> None:
     laid_out()
     data = kfm("mask", "preview", "sites.csv", "--mask", "mask.yml", "--rows", "0", "--json").data
     columns = {one["column"]: one for one in data["columns"]}
@@ -64,7 +64,7 @@ def test_ids_are_those_of_the_run_if_its_key_is_given(kfm: Kfm, monkeypatch: pyt
     assert "throw-away" not in answer.err and KEY not in answer.out + answer.err
 
 
-def test_what_the_labels_say_is_told_too(kfm: Kfm) -> None:
+def test_the_effect_of_the_labels_is_shown_too(kfm: Kfm) -> None:
     laid_out(3)
     words = ["mask", "preview", "sites.csv", "--mask", "mask.yml", "--labels", "labels.yml", "--json"]
     none = kfm(*words)

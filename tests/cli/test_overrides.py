@@ -127,7 +127,7 @@ def test_force_takes_an_unfinished_run_up_and_abandon_ends_it(lines: Kfm) -> Non
     assert told["overrides"] == [{"rule": "allow-deletions", "limit": 7}]
 
 
-def test_another_version_is_told_to_abandon_and_then_does(lines: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_must_abandon_the_unfinished_run_first(lines: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted(lines)
     monkeypatch.setenv("LINES_VERSION", "2.0.0")
     for words in ((), ("--force", "--reason", "x")):

@@ -159,7 +159,7 @@ def test_a_changed_helper_module_is_named_with_the_step_it_changed(wells: Kfm) -
     assert "code: module rounding.py is other than it was" in said.out
 
 
-def test_a_helper_module_that_changes_nothing_is_told_beside(wells: Kfm) -> None:
+def test_a_changed_helper_module_without_effect_is_listed_separately(wells: Kfm) -> None:
     Path("rounding.py").write_text("# as before\n" + HELPER)
     found = asked("wells")
     assert found["identical"] is True and found["first"] is None

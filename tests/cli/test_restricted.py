@@ -119,7 +119,7 @@ BREAKS = {
 
 
 @pytest.mark.parametrize("name", BREAKS)
-def test_nothing_of_restricted_data_is_told_whatever_happens(digs: Kfm, name: str) -> None:
+def test_nothing_of_restricted_data_is_shown_whatever_happens(digs: Kfm, name: str) -> None:
     old, new, code, said = BREAKS[name]
     for file in ("digs.py", "digs.csv"):
         Path(file).write_text(Path(file).read_text().replace(old or "\0", new))
@@ -131,7 +131,7 @@ def test_nothing_of_restricted_data_is_told_whatever_happens(digs: Kfm, name: st
     assert_nothing_leaks(digs("runs", "receipt", "last", "--json"))
 
 
-def test_a_changed_plan_of_restricted_data_is_told_without_its_steps(digs: Kfm) -> None:
+def test_a_changed_plan_of_restricted_data_is_reported_without_its_steps(digs: Kfm) -> None:
     assert digs("run").code == 0
     Path("kfm.yml").write_text(CONFIG.replace("digs.py", "later.py"))
     Path("later.py").write_text(UPDATER.replace("site-", "dig-"))
@@ -165,7 +165,7 @@ def test_a_public_dataset_keeps_what_an_exception_said_on_one_bounded_line(digs:
         assert "two\\u000alines" in note["message"] and "hunter2" not in note["message"]
 
 
-def test_an_exception_that_cannot_be_told_is_told_by_its_type(digs: Kfm) -> None:
+def test_an_exception_that_cannot_be_shown_is_reported_by_its_type(digs: Kfm) -> None:
     Path("kfm.yml").write_text(CONFIG.replace("restricted", "public").replace("digs.py", "mute.py"))
     mute = "class Mute(Exception):\n    def __str__(self):\n        raise KeyError\n\n\n"
     Path("mute.py").write_text(mute + UPDATER.replace("return Output.csv(", "raise Mute()\n        return Output.csv("))
@@ -212,7 +212,7 @@ def test_closed_data_is_not_used_at_all_and_can_still_be_withdrawn(digs: Kfm) ->
     assert digs("refs", "list", "published/", "--json").data == []
 
 
-def test_the_difference_of_two_versions_is_data_and_tells_nobody_else(digs: Kfm) -> None:
+def test_only_the_output_of_diff_shows_restricted_rows(digs: Kfm) -> None:
     assert digs("run").code == 0
     Path("digs.csv").write_text(DATA.replace("470", "471"))
     assert digs("run").code == 0

@@ -57,7 +57,7 @@ def test_a_gate_that_said_no_waits_until_it_says_yes(kfm: Kfm) -> None:
     assert kfm("review", "list", "--json").data == []
 
 
-def test_what_does_not_wait_is_told(kfm: Kfm) -> None:
+def test_an_item_that_does_not_wait_is_reported(kfm: Kfm) -> None:
     laid_out()
     answer = kfm("review", "show", "held-nothing")
     assert answer.code == 3 and "`kfm review list --all`" in answer.complaint

@@ -81,7 +81,7 @@ def test_resume_says_what_it_delivered(tmp_path: Path) -> None:
     assert "datasets/wells/current.json" in done.stdout
 
 
-def test_a_rollback_that_is_foretold_tells_files_that_are_there_from_those_it_would_write(tmp_path: Path) -> None:
+def test_a_predicted_rollback_separates_files_that_are_there_from_files_it_would_write(tmp_path: Path) -> None:
     site = small(tmp_path / "site")
     (site / "kfm.yml").write_text("publish_retention: 5\n" + (site / "kfm.yml").read_text())
     for value in ("2", "3"):
@@ -182,7 +182,7 @@ def test_the_format_of_a_source_is_shown_as_it_is_used(started: Kfm) -> None:
 
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("whose", sampled(["file", "folder"]))
-def test_a_configuration_above_that_is_somebody_elses_is_not_taken(tmp_path: Path, runner: str, whose: str) -> None:
+def test_a_configuration_above_of_another_owner_is_not_used(tmp_path: Path, runner: str, whose: str) -> None:
     if os.geteuid() != 0:
         lacking("only root can give a file away")
     site = small(tmp_path / "site")

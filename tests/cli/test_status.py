@@ -70,7 +70,7 @@ def test_a_dataset_is_followed_from_never_made_to_public(lists: Kfm) -> None:
     assert "older" in lists("status", "birds").out and commands(lists)[-1] == "kfm publish birds"
 
 
-def test_what_is_held_failed_late_and_frozen_is_told_with_what_to_do(
+def test_quarantined_failed_late_and_frozen_datasets_are_shown_with_what_to_do(
     lists: Kfm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("list.csv").write_text("id,name\n1,a\n,b\n,c\n")
@@ -92,7 +92,7 @@ def test_what_is_held_failed_late_and_frozen_is_told_with_what_to_do(
     assert failed["last_outcome"] == "failed" and f"kfm runs show {failed['last_run']}" in commands(lists)
 
 
-def test_what_was_not_delivered_and_what_waits_is_told(lists: Kfm) -> None:
+def test_undelivered_and_waiting_work_is_shown(lists: Kfm) -> None:
     assert lists("run", "birds").code == 0
     Path("public").write_text("no folder can be made here")
     assert lists("promote", "birds").code != 0
@@ -130,7 +130,7 @@ def test_of_many_datasets_those_come_first_that_ask_for_attention(lists: Kfm) ->
 LABELS = "version: 1\nlabels:\n  - {of: {dataset: birds}, sensitivity: restricted, care: open}\n"
 
 
-def test_nothing_is_told_of_a_dataset_that_was_labelled_since_it_was_made(lists: Kfm) -> None:
+def test_nothing_is_shown_of_a_dataset_that_was_labelled_since_it_was_made(lists: Kfm) -> None:
     Path("list.csv").write_text("id,name\n1,a\n,b\n")
     assert lists("run").code == 0
     open_ = one(lists, "birds")
@@ -146,12 +146,12 @@ def test_nothing_is_told_of_a_dataset_that_was_labelled_since_it_was_made(lists:
     assert "1 held" not in lists("status", "birds").out and "kfm publish birds" not in told.out
 
 
-def test_what_nobody_calls_public_is_told_as_if_it_were_protected(lists: Kfm) -> None:
+def test_a_dataset_that_no_label_calls_public_is_shown_as_if_it_were_protected(lists: Kfm) -> None:
     Path("kfm.yml").write_text(Path("kfm.yml").read_text().replace("    sensitivity: public\n", "", 1))
     assert lists("run", "birds").code == 0
     assert (one(lists, "birds")["level"], one(lists, "birds")["version"]) == ("restricted", "")
 
 
-def test_a_dataset_nobody_knows_is_refused(lists: Kfm) -> None:
+def test_an_unknown_dataset_is_refused(lists: Kfm) -> None:
     answer = lists("status", "bird")
     assert answer.code == 3 and "did you mean birds?" in answer.complaint

@@ -33,7 +33,7 @@ def test_a_run_is_named_by_the_start_of_its_id_wherever_one_is_asked_for(ran: Kf
         assert ran(*words, short) == ran(*words, whole), words
 
 
-def test_as_much_of_an_id_is_shown_as_tells_it_from_every_other(ran: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_much_of_an_id_is_shown_as_makes_it_unique(ran: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
     ids = [row["run"] for row in ran("runs", "list", "--json").data]
     monkeypatch.setattr(queries, "SHORT", 1)
     told = [line.split()[-1] for line in ran("runs", "list").out.splitlines()[1:]]

@@ -71,14 +71,14 @@ def test_a_noop_says_since_when_nothing_has_changed(ran: Kfm) -> None:
     typed(ran, found["do"])
 
 
-def test_rows_that_are_held_are_told_by_rule_and_count(ran: Kfm) -> None:
+def test_quarantined_rows_are_shown_by_rule_and_count(ran: Kfm) -> None:
     found = reasons(ran)["held"]
     assert found["rule"] == "minimum" and "1 of 6 rows" in found["why"]
     assert code(ran) == EXIT_CODES["refused"]
     typed(ran, found["do"])
 
 
-def test_a_source_that_is_held_as_a_whole_is_told(ran: Kfm) -> None:
+def test_a_quarantined_source_is_shown(ran: Kfm) -> None:
     DATA.write_text("gauge,county\n")
     assert ran("run").code == 3
     found = reasons(ran)["held"]
@@ -132,7 +132,7 @@ def test_what_was_taken_back_or_superseded_says_by_whom(ran: Kfm) -> None:
     assert "took it back" in reasons(ran)["withdrawn"]["why"]
 
 
-def test_a_failed_run_is_told_with_its_error_where_the_data_are_plainly_public(ran: Kfm) -> None:
+def test_a_failed_run_is_shown_with_its_error_where_the_data_are_plainly_public(ran: Kfm) -> None:
     DATA.unlink()
     assert ran("run").code == 3
     found = reasons(ran)["failed"]
@@ -140,14 +140,14 @@ def test_a_failed_run_is_told_with_its_error_where_the_data_are_plainly_public(r
     assert "kfm runs show" in found["do"]
 
 
-def test_of_a_failed_run_of_which_nobody_knows_how_it_stands_only_the_code_is_told(started: Kfm) -> None:
+def test_a_failed_run_of_unknown_classification_shows_only_its_code(started: Kfm) -> None:
     DATA.unlink()
     assert started("run").code == 3
     found = reasons(started)["failed"]
     assert "(refused)" in found["why"] and "exist" not in found["why"]
 
 
-def test_what_was_not_told_outside_is_undelivered(ran: Kfm) -> None:
+def test_a_version_that_was_not_reported_is_undelivered(ran: Kfm) -> None:
     mended()
     assert ran("run").code == 0
     Path("public").rename("elsewhere")
@@ -160,7 +160,7 @@ def test_what_was_not_told_outside_is_undelivered(ran: Kfm) -> None:
     assert "undelivered" not in reasons(ran)
 
 
-def test_a_source_that_nobody_looked_at_is_late(ran: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_that_was_not_polled_is_late(ran: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
     config = Path("kfm.yml")
     config.write_text(config.read_text() + "\nwatch: {poll_s: 60}\n")
     assert "late" not in reasons(ran)
@@ -169,7 +169,7 @@ def test_a_source_that_nobody_looked_at_is_late(ran: Kfm, monkeypatch: pytest.Mo
     assert "every 60 s" in found["why"] and found["rule"] == "poll_s"
 
 
-def test_a_sink_that_does_not_go_on_is_told(ran: Kfm) -> None:
+def test_a_stopped_sink_is_shown(ran: Kfm) -> None:
     shutil.rmtree("catalog")
     Path("catalog").write_text("a file where the folder must be")
     mended()

@@ -34,7 +34,7 @@ def test_a_run_publishes_then_has_nothing_to_do_and_prints_nothing(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_dry_run_foretells_and_changes_nothing(gauges: kfm.Installation, place: Path) -> None:
+def test_a_dry_run_predicts_and_changes_nothing(gauges: kfm.Installation, place: Path) -> None:
     before = tree(place)
     foretold = gauges.run(dry_run=True)
     assert foretold.dry_run and foretold.receipts[0].dry_run and foretold.receipts[0].changes["added"] == 3
@@ -84,14 +84,14 @@ def test_what_was_found_stays_what_it_was(gauges: kfm.Installation, place: Path)
     assert gauges.read("rain-gauges", "ford").rows()[0]["rain_mm"] == "15.2"
 
 
-def test_explaining_is_what_the_command_tells(gauges: kfm.Installation) -> None:
+def test_explain_returns_what_the_command_prints(gauges: kfm.Installation) -> None:
     gauges.run()
     told = gauges.explain("rain-gauges")
     assert told.dataset == "rain-gauges" and told.outcome == "done" and len(told.chain) == 2
     assert "<script" not in told.page() and "rain-gauges" in told.page()
 
 
-def test_how_it_stands_is_what_the_command_tells(
+def test_status_returns_what_the_command_prints(
     gauges: kfm.Installation, place: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KFM_NOW", "2026-02-03T04:05:06Z")
@@ -185,7 +185,7 @@ def test_what_is_closed_answers_nothing(gauges: kfm.Installation) -> None:
     assert kfm.open(gauges.path).read("rain-gauges").rows()
 
 
-def test_a_failed_run_is_raised_as_what_it_was_or_told(gauges: kfm.Installation, place: Path) -> None:
+def test_a_failed_run_is_raised_or_returned(gauges: kfm.Installation, place: Path) -> None:
     code = (place / "updaters" / "rain_gauges.py").read_text()
     (place / "failing.py").write_text(code.replace("rows = [", "1 / 0\n        rows = ["))
     said = (place / "kfm.yml").read_text()
@@ -322,7 +322,7 @@ def test_threads_may_share_an_installation(gauges: kfm.Installation) -> None:
     assert found == [(5, 3)] * 20
 
 
-def test_of_two_that_run_the_same_at_once_one_is_told_so(gauges: kfm.Installation, place: Path) -> None:
+def test_when_two_run_the_same_work_at_once_one_gets_an_error(gauges: kfm.Installation, place: Path) -> None:
     code = (place / "updaters" / "rain_gauges.py").read_text()
     waiting = (
         'import os, time\n        open("here", "a").close()\n        while not os.path.exists("go"): time.sleep(0.01)\n'

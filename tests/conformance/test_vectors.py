@@ -304,7 +304,7 @@ def test_no_reason_and_no_question_is_there_twice(name: str) -> None:
     assert len(set(questions)) == len(questions)
 
 
-def test_a_folder_or_file_that_nobody_answers_is_noticed(tmp_path: Path) -> None:
+def test_a_vector_without_a_test_is_noticed(tmp_path: Path) -> None:
     for name in ("canonical/numbers.json", "canonical/more.json", "keys/run_key.txt", "colours/red.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}")

@@ -48,7 +48,7 @@ def test_what_one_person_may_do_alone_every_other_may_not(action: str) -> None:
         assert allowed == (person in ALONE[action]), person
 
 
-def test_everything_else_takes_somebody_more_whoever_asks() -> None:
+def test_every_other_action_takes_one_more_person() -> None:
     for action in set(RULES) - set(ALONE):
         for person in STAFF:
             assert answer(action, person), f"{action} by {person} alone"
@@ -155,7 +155,7 @@ def test_a_request_is_used_once() -> None:
         {"id": "req-9"},
     ],
 )
-def test_a_changed_request_is_approved_by_nobody(change: dict[str, object]) -> None:
+def test_a_changed_request_has_no_approvals(change: dict[str, object]) -> None:
     bent = replace(WANTED, **change)
     assert "approvals.too-few" in judged(bent, ENOUGH).reasons
     relabelled = [replace(act, request=bent.digest, request_id=bent.id) for act in ENOUGH]
@@ -257,7 +257,7 @@ def test_one_steward_who_says_no_ends_it() -> None:
     assert not judged(kaws, [*enough, sign_act("reject", kaws, signer("koa-own"), NOW)]).allow
 
 
-def test_what_nobody_made_a_rule_for_is_refused() -> None:
+def test_an_action_without_a_rule_is_refused() -> None:
     for change, reason in (
         ({"action": "delete.everything"}, "action.unknown"),
         ({"custodian": "nobody"}, "custodian.unknown"),

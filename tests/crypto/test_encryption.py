@@ -76,7 +76,7 @@ def test_keys_are_derived_as_rfc_5869_says() -> None:
     assert hkdf(ikm, b"", b"", 42).hex() == okm[1]
 
 
-def test_a_chunk_can_be_opened_by_whoever_reads_the_format_alone() -> None:
+def test_a_chunk_can_be_decrypted_from_the_format_alone() -> None:
     """Written from the page that says the format, with nothing of ours but the key."""
     body = noise(CHUNK + 5)
     made = seal(body)

@@ -227,7 +227,7 @@ def test_one_community_does_not_consent_for_another() -> None:
     assert after(trusted(listed), change, "ada", "kim-own", "koa-own")
 
 
-def test_a_custodian_is_not_lost_and_made_anew() -> None:
+def test_a_custodian_is_not_removed_and_added_again() -> None:
     current = trusted()
     gone: Change = lambda k: replace(  # noqa: E731
         k,

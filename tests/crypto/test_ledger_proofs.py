@@ -140,7 +140,7 @@ def test_every_change_at_every_place_is_seen_by_both(part: int, record_property:
 
 
 @pytest.mark.parametrize("part", sampled(range(PARTS)))
-def test_a_ledger_cut_together_with_its_checkpoints_is_seen_by_whoever_kept_one(part: int) -> None:
+def test_a_ledger_cut_together_with_its_checkpoints_is_noticed_with_a_kept_checkpoint(part: int) -> None:
     for at in range(part, SIZE, PARTS):
         cut = LEAVES[:at]
         earlier = export(cut, [checkpoint(cut)])

@@ -112,7 +112,7 @@ def test_every_command_refuses_a_state_that_was_emptied(state: Path, capsys: pyt
     refuse(capsys, state, "emptied", 1)
 
 
-def test_no_door_is_opened_over_a_damaged_state(state: Path) -> None:
+def test_no_command_works_over_a_damaged_state(state: Path) -> None:
     body = state.read_bytes()
     state.write_bytes(body[: len(body) * 2 // 3])
     before = everything()
@@ -124,7 +124,7 @@ def test_no_door_is_opened_over_a_damaged_state(state: Path) -> None:
     assert everything() == before
 
 
-def test_every_command_refuses_an_older_state_put_back_until_told_that_it_is_meant(
+def test_every_command_refuses_a_restored_older_state_until_an_operator_accepts_it(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     older = state.read_bytes()
@@ -174,7 +174,7 @@ def test_a_damaged_object_is_found_by_the_deep_look_and_refused_to_who_reads_it(
     shutil.rmtree(".kfm")
 
 
-def test_the_deep_look_tells_how_many_rows_it_found(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_deep_check_prints_how_many_rows_it_found(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert main(["--json", "doctor", "--deep"]) == 0
     told = {check["check"]: check["found"] for check in json.loads(capsys.readouterr().out)["checks"]}

@@ -122,7 +122,7 @@ def whole(site: Site) -> None:
     assert not list((site.folder / "catalog").rglob(".building"))
 
 
-def test_what_is_told_without_a_fault_is_whole(prepared: Site) -> None:
+def test_a_delivery_without_a_fault_is_complete(prepared: Site) -> None:
     site = again(prepared)
     with site.open() as session:
         assert sink_progress(session)[0].lag, "there is something to tell"
@@ -132,7 +132,7 @@ def test_what_is_told_without_a_fault_is_whole(prepared: Site) -> None:
 
 
 @pytest.mark.parametrize("part", sampled(range(SLICES)))
-def test_whoever_dies_anywhere_has_told_it_once_in_effect(prepared: Site, part: int) -> None:
+def test_a_delivery_killed_anywhere_takes_effect_once(prepared: Site, part: int) -> None:
     labels = told_under(again(prepared), Points()).answer[0]
     places = [at for at, label in enumerate(labels, 1) if label.startswith(("fs.", "tables.")) or boundary(label)]
     assert len(places) > 20
@@ -174,7 +174,7 @@ def told_on(site: Site, monkeypatch: pytest.MonkeyPatch, disk: SaysNo) -> list[s
 
 @pytest.mark.parametrize("part", sampled(range(7)))
 @pytest.mark.parametrize("number", sampled([errno.ENOSPC, errno.EROFS, errno.EIO]), ids=errno.errorcode.get)
-def test_a_disk_that_says_no_is_told_of_and_made_good_later(
+def test_a_disk_error_is_reported_and_repaired_later(
     prepared: Site, monkeypatch: pytest.MonkeyPatch, number: int, part: int
 ) -> None:
     clean = SaysNo(0, number)
@@ -199,7 +199,7 @@ def test_a_file_in_the_way_of_the_folder_fails_no_run(place: Path) -> None:
     whole(site)
 
 
-def test_several_at_once_tell_it_as_one_would(prepared: Site) -> None:
+def test_several_processes_deliver_as_one_would(prepared: Site) -> None:
     site = again(prepared)
 
     def work() -> int:

@@ -149,7 +149,7 @@ def test_a_version_that_is_no_longer_kept_is_no_longer_linked(place: Path) -> No
     assert len([name for name in site.catalog if "/versions/" in name]) == 1
 
 
-def test_while_it_is_frozen_nothing_is_added_and_a_withdrawal_is_told(site: Site) -> None:
+def test_during_a_freeze_nothing_is_added_and_a_withdrawal_is_delivered(site: Site) -> None:
     with site.open() as session:
         site.publish(session, rows(3))
         site.ingest(session, rows(4))
@@ -171,7 +171,7 @@ def test_while_it_is_frozen_nothing_is_added_and_a_withdrawal_is_told(site: Site
         site.sound()
 
 
-def test_built_anew_while_it_is_frozen_it_says_what_it_said(site: Site) -> None:
+def test_a_catalog_rebuilt_during_a_freeze_is_the_same(site: Site) -> None:
     with site.open() as session:
         site.publish(session, rows(3))
         site.publish(session, rows(5))
@@ -190,7 +190,7 @@ def test_built_anew_while_it_is_frozen_it_says_what_it_said(site: Site) -> None:
 
 
 @pytest.mark.parametrize("seed", sampled(range(4)))
-def test_whatever_is_done_in_whatever_order_it_is_the_catalog_built_anew(
+def test_a_catalog_after_any_operations_equals_a_rebuilt_one(
     seed: int, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ways: list[str] = []

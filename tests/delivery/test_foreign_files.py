@@ -31,7 +31,7 @@ def site(place: Path) -> Site:
 
 
 @pytest.mark.parametrize("way", ["followed", "built", "built elsewhere"])
-def test_what_somebody_else_keeps_in_a_folder_of_the_name_of_a_dataset_stays(site: Site, way: str) -> None:
+def test_foreign_files_in_a_folder_named_like_a_dataset_stay(site: Site, way: str) -> None:
     folder = site.folder / ("elsewhere" if way == "built elsewhere" else "catalog")
     for name in OTHERS:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def test_a_folder_that_something_else_has_is_refused(site: Site, folder: str) ->
 
 
 @pytest.mark.parametrize("folder", ["public/catalog", "catalog", "site/catalog", "publication"])
-def test_a_folder_beside_the_files_is_taken(site: Site, folder: str) -> None:
+def test_a_folder_next_to_the_files_is_used(site: Site, folder: str) -> None:
     file = site.folder / "kfm.yml"
     file.write_text(file.read_text().replace("catalog: file:catalog", f"catalog: file:{folder}"))
     with site.open() as session:

@@ -104,7 +104,7 @@ def test_without_a_catalog_nothing_is_held_against_schemas(started: Kfm, without
     assert started("run").code == 0 and promote(started).code == 0 and published()
 
 
-def test_a_catalog_that_nobody_can_check_is_not_published(started: Kfm, without_library: None) -> None:  # noqa: F811
+def test_a_catalog_that_cannot_be_checked_is_not_published(started: Kfm, without_library: None) -> None:  # noqa: F811
     assert started("run").code == 0
     answer = promote(started)
     assert answer.code == 4 and "kansas-frontier-matrix[catalog]" in answer.err and published() == ""

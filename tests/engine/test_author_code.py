@@ -64,7 +64,7 @@ def of(answer: Answer) -> dict[str, Any]:
     return dict(found)
 
 
-def test_modules_beside_the_configuration_are_found_by_every_door(tmp_path: Path) -> None:
+def test_modules_next_to_the_configuration_are_found_by_every_interface(tmp_path: Path) -> None:
     there = lay_out(tmp_path / "here")
     (tmp_path / "elsewhere" / "shared").mkdir(parents=True)
     (tmp_path / "elsewhere" / "shared" / "text.py").write_text("raise SystemExit('of whoever stands here')\n")
@@ -115,7 +115,7 @@ def _entries(session: Any, version: str) -> Any:
     return entries(session.objects, version)
 
 
-def test_a_relative_import_is_told_how_to_be_written(tmp_path: Path) -> None:
+def test_the_error_of_a_relative_import_says_how_to_write_it(tmp_path: Path) -> None:
     there = lay_out(tmp_path, **{"updaters/rain.py": RAIN.replace("from shared.text", "from .shared.text")})
     said = there.kfm("run", expect=3).err
     assert "imports with a leading dot at rain.py:2" in said and "from updaters.shared import" in said
@@ -184,7 +184,7 @@ def test_an_installed_package_offers_an_updater(tmp_path: Path) -> None:
     assert CHANGED in there.kfm("run").err, "a new release is new code"
 
 
-def test_a_package_that_is_not_there_or_is_there_twice_is_told_plainly(tmp_path: Path) -> None:
+def test_a_missing_or_duplicate_package_is_reported_plainly(tmp_path: Path) -> None:
     there = by_package(tmp_path / "here")
     said = there.kfm("run", expect=3).err
     assert "no installed package offers the updater rain of dataset rain" in said and "are: none" in said

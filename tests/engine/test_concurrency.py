@@ -144,7 +144,7 @@ def test_whoever_is_killed_however_often_the_work_is_done_once(state: str, seed:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_other_datasets_are_done_side_by_side_and_nobody_is_kept_waiting_for_ever(state: str, place: Path) -> None:
+def test_other_datasets_run_side_by_side_and_no_run_waits_for_ever(state: str, place: Path) -> None:
     names = [f"d{n}" for n in range(6)]
     site = Installation(place, state, names)
     rounds = mmap.mmap(-1, len(names))  # shared with the children: how far each has come
@@ -214,7 +214,7 @@ def test_houses_in_threads_of_one_process_keep_apart(state: str, place: Path) ->
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_moves_that_race_follow_each_other_and_the_loser_is_told(state: str, place: Path) -> None:
+def test_moves_that_race_follow_each_other_and_the_loser_gets_an_error(state: str, place: Path) -> None:
     site = Installation(place, state)
     for n in range(3):
         site.source(f"first {n}")

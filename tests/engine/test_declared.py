@@ -89,7 +89,7 @@ def test_a_column_that_is_not_there_is_named_and_nothing_changes(site: Installat
     assert site.kfm("refs", "list").out == before
 
 
-def test_a_value_that_cannot_be_cast_is_told_by_its_place_alone(site: Installation) -> None:
+def test_a_value_that_cannot_be_cast_is_reported_by_its_place_alone(site: Installation) -> None:
     change(site, "cast: {mag: number}", "cast: {id: integer}")
     told = site.kfm("run", expect=3).err
     assert "step 1 (cast): row 1 of source week, column 'id' is not an integer" in told

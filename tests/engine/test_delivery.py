@@ -74,7 +74,7 @@ def all_is_told(site: Installation) -> None:
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_several_who_deliver_at_once_tell_it_as_one_would(state: str, place: Path) -> None:
+def test_several_deliverers_at_once_deliver_as_one_would(state: str, place: Path) -> None:
     site, alone = Installation(place / "crowd", state), place / "alone"
     promoted(site, versions=3)
     shutil.copytree(site.folder, alone)
@@ -138,7 +138,7 @@ def test_a_delivery_that_dies_anywhere_is_made_by_the_next(state: str, part: int
     assert died > 3, "eleven files, a pointer, an event and two receipts, of which this is a third"
 
 
-def test_a_death_between_the_delivery_and_its_acknowledgement_tells_nothing_twice(
+def test_a_kill_between_the_delivery_and_its_acknowledgement_delivers_nothing_twice(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = Installation(place, "sqlite")
@@ -160,7 +160,7 @@ def test_a_death_between_the_delivery_and_its_acknowledgement_tells_nothing_twic
     all_is_told(site)
 
 
-def test_a_folder_that_was_removed_is_made_again_by_a_house_that_stayed_open(place: Path) -> None:
+def test_a_removed_folder_is_made_again_by_a_session_that_stayed_open(place: Path) -> None:
     site = Installation(place, "sqlite")
     with site.open() as session:
         for n in range(3):
@@ -267,7 +267,7 @@ def test_a_reader_never_sees_the_pointer_go_back(state: str, place: Path) -> Non
     all_is_told(site)
 
 
-def test_what_is_damaged_outside_keeps_nobody_else_from_being_published(place: Path) -> None:
+def test_damaged_public_files_of_one_dataset_delay_no_other_dataset(place: Path) -> None:
     site = Installation(place, "sqlite", ("demo", "other"))
     promoted(site, dataset="other")
     promoted(site)
@@ -288,7 +288,7 @@ def test_what_is_damaged_outside_keeps_nobody_else_from_being_published(place: P
     all_is_told(site)
 
 
-def test_a_house_that_stays_open_tells_each_effect_once(place: Path) -> None:
+def test_a_session_that_stays_open_reports_each_effect_once(place: Path) -> None:
     site = Installation(place, "sqlite")
     with site.open() as session:
         for n in range(3):
@@ -299,7 +299,7 @@ def test_a_house_that_stays_open_tells_each_effect_once(place: Path) -> None:
 
 
 @pytest.mark.parametrize("state", ["sqlite", "jsonl"])
-def test_what_another_says_behind_our_sync_is_not_told_by_us(
+def test_a_commit_of_another_process_after_our_sync_is_not_delivered_by_us(
     state: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It need not be durable: after a power cut its receipt would be outside, and another one inside."""

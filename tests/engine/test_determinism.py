@@ -451,7 +451,7 @@ def test_a_pure_plan_passes_the_check_and_is_asked_for_its_source_once(tmp_path:
         assert kfm(site, "plan", "demo", "--check").returncode == 0
 
 
-def test_a_plan_that_cannot_be_made_elsewhere_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_plan_that_cannot_be_made_in_another_process_is_reported_in_one_line(tmp_path: Path) -> None:
     module = "if os.environ.get('PYTHONHASHSEED') == '2': raise RuntimeError('CANARY')"
     site = planning(tmp_path, module, "return Plan([Step(id='a', key=('a',))])")
     done = kfm(site, "plan", "demo", "--check")
@@ -460,7 +460,7 @@ def test_a_plan_that_cannot_be_made_elsewhere_is_told_in_one_line(tmp_path: Path
     assert len(done.stderr.splitlines()) == 1 and "CANARY" not in done.stderr
 
 
-def test_the_lock_catches_in_the_next_process_what_nobody_checked(tmp_path: Path) -> None:
+def test_the_plan_lock_catches_in_the_next_process_what_was_not_checked(tmp_path: Path) -> None:
     site = planning(tmp_path, *ELSEWHERE_ANOTHER["a set of texts"])
     assert kfm(site, "run", PYTHONHASHSEED="1").returncode == 0
     done = kfm(site, "run", "--force", "--reason", "again", PYTHONHASHSEED="2")

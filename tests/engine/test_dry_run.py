@@ -533,7 +533,7 @@ DATASETS = ("hugoton-facies", "kgs-tops", "noaa-stations", "riley-drought", "usg
 
 
 @pytest.mark.long
-def test_on_all_examples_the_effects_foretold_are_the_effects_made(
+def test_on_all_examples_the_predicted_effects_are_the_effects_made(
     tmp_path: Path, server: Server, foretell: Foretell
 ) -> None:
     site = kansas(tmp_path / "site", server.port)
@@ -569,7 +569,7 @@ def test_on_all_examples_the_effects_foretold_are_the_effects_made(
 
 
 @pytest.mark.parametrize("state", sampled(STATES, every=2))
-def test_on_every_state_the_effects_foretold_are_the_effects_made(
+def test_on_every_state_the_predicted_effects_are_the_effects_made(
     state: str, tmp_path: Path, server: Server, foretell: Foretell
 ) -> None:
     site = standing(state, tmp_path / "site", server)
@@ -580,7 +580,7 @@ def test_on_every_state_the_effects_foretold_are_the_effects_made(
     foretell(site, "thaw", "halves")
 
 
-def test_a_denied_promotion_is_foretold_too(tmp_path: Path, server: Server, foretell: Foretell) -> None:
+def test_a_denied_promotion_is_predicted_too(tmp_path: Path, server: Server, foretell: Foretell) -> None:
     site = small(tmp_path / "site", server.port)
     config = site.folder / "kfm.yml"
     config.write_text(config.read_text().replace("    license: CC0-1.0\n", "", 1))
@@ -589,7 +589,7 @@ def test_a_denied_promotion_is_foretold_too(tmp_path: Path, server: Server, fore
     assert denied["receipts"][0]["outcome"] == "denied"
 
 
-def test_the_server_would_have_told_of_any_other_request(server: Server) -> None:
+def test_the_test_server_records_every_request(server: Server) -> None:
     from http.client import HTTPConnection
 
     server.methods.clear()

@@ -230,7 +230,7 @@ class Power(BaseException):
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_whoever_dies_between_telling_and_noting_it_tells_it_again(state: str, place: Path) -> None:
+def test_a_follower_killed_between_delivery_and_cursor_delivers_again(state: str, place: Path) -> None:
     site, sink = Installation(place, state), Graph()
     with site.open() as session:
         some_runs(site, session)
@@ -248,7 +248,7 @@ def test_whoever_dies_between_telling_and_noting_it_tells_it_again(state: str, p
         assert sink.calls == 2 and sink.known == expected(session)
 
 
-def test_two_at_once_tell_all_of_it_in_turns(site: Installation) -> None:
+def test_two_followers_at_once_deliver_everything(site: Installation) -> None:
     with site.open() as session:
         some_runs(site, session, 4)
     sink, inside, most = Graph(), [0], [0]

@@ -31,7 +31,7 @@ def test_a_complete_version_passes_under_a_named_policy() -> None:
     assert decision.allow is True and decision.reasons == [] and decision.policy_digest == shipped().digest
 
 
-def test_a_version_nobody_made_does_not_pass() -> None:
+def test_a_version_without_a_run_does_not_pass() -> None:
     site, move = made()
     decision = decide(site, msgspec.structs.replace(move, after=SHA))
     assert decision.allow is False and "provenance" in decision.reasons[0]

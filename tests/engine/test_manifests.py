@@ -171,7 +171,7 @@ def test_a_part_that_is_gone_or_altered_is_noticed_and_named() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 128, 129, 3000])
-def test_whoever_has_the_listing_can_tell_the_version(size: int) -> None:
+def test_the_version_can_be_computed_from_the_listing(size: int) -> None:
     orchard = Orchard()
     version = orchard.write("", {3 * i: i for i in range(size)}).digest
     listing = b"".join(manifests.listing(orchard.objects, version))
@@ -219,7 +219,7 @@ def test_the_changes_between_two_versions_are_those_of_their_contents(size: int)
         assert told(orchard, after, "") == [(i, "removed", new[i], None) for i in sorted(new)]
 
 
-def test_changes_are_told_from_the_parts_that_two_versions_do_not_share() -> None:
+def test_changes_are_computed_from_the_parts_that_two_versions_do_not_share() -> None:
     orchard = Orchard()
     content = {2 * i: 1 for i in range(40_000)}
     before = orchard.write("", content).digest
@@ -239,7 +239,7 @@ def test_changes_are_told_from_the_parts_that_two_versions_do_not_share() -> Non
     assert told(orchard, before, before) == [] and not orchard.objects.read_names
 
 
-def test_changes_against_a_manifest_of_one_long_object_are_told_too() -> None:
+def test_changes_against_a_manifest_of_one_long_object_are_computed_too() -> None:
     orchard = Orchard()
     old = dict.fromkeys(range(500), 1)
     flat = orchard.objects.put("".join(line(i, value)[1] for i, value in old.items()).encode())

@@ -122,7 +122,7 @@ def test_what_one_partition_made_while_it_was_restricted_stays_closed_until_it_i
     assert main(["promote", "tiles", "--reason", "x", *config]) == 0
 
 
-def test_code_that_changed_is_told_of_the_partition_it_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_code_is_reported_for_the_partition_it_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = Site(tmp_path)
     site.run("East")
     site.run("West")

@@ -120,7 +120,7 @@ def test_a_tree_reached_by_partitions_is_the_tree_made_at_once(place: Path) -> N
 # -- at once
 
 
-def test_a_commit_that_came_between_is_kept_and_the_second_is_put_together_anew(
+def test_a_commit_that_came_in_between_is_kept_and_the_second_is_assembled_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = Site(tmp_path)
@@ -299,7 +299,7 @@ def test_a_failed_run_of_a_partition_is_continued_by_that_partition(
     assert Stumbling.performed == ["West-0", "West-1", "West-2", "East-2"]
 
 
-def test_a_dry_run_of_a_partition_foretells_what_it_makes(tmp_path: Path, capsys: Any) -> None:
+def test_a_dry_run_of_a_partition_predicts_what_it_makes(tmp_path: Path, capsys: Any) -> None:
     site = Site(tmp_path)
     site.run("West")
     before = site.version()

@@ -115,7 +115,7 @@ def test_held_rows_are_not_filed_under_a_freeze_but_after_the_thaw(state: str, p
 # -- a run that is taken up again
 
 
-def test_a_forced_run_is_resumed_and_not_begun_anew() -> None:
+def test_a_forced_run_is_resumed_and_not_started_again() -> None:
     site, updater = MemorySite(), Dying()
     with pytest.raises(Power):
         site.run(updater, force=True, reason="asked for")
@@ -125,7 +125,7 @@ def test_a_forced_run_is_resumed_and_not_begun_anew() -> None:
     assert [entry.run_id for entry in site.state.ledger.entries()] == [unfinished.run_id]
 
 
-def test_another_run_that_abandons_it_does_begin_anew() -> None:
+def test_another_run_that_abandons_it_starts_again() -> None:
     site, updater = MemorySite(), Dying()
     with pytest.raises(Power):
         site.run(updater, force=True, reason="asked for")

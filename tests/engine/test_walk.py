@@ -348,7 +348,7 @@ def test_a_resumed_run_reads_its_source_as_it_was_pinned(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("lazy", [False, True], ids=["at once", "step by step"])
 @pytest.mark.parametrize("restricted", [False, True], ids=["public", "restricted"])
-def test_a_plan_that_raises_is_told_by_what_it_raised_and_where(lazy: bool, restricted: bool) -> None:
+def test_a_plan_that_raises_is_reported_with_its_exception_and_place(lazy: bool, restricted: bool) -> None:
     def steps() -> Iterator[Step]:
         yield Step(id="a", key=("a",))
         raise KeyError("a value of the data")
@@ -362,7 +362,7 @@ def test_a_plan_that_raises_is_told_by_what_it_raised_and_where(lazy: bool, rest
     assert ("a value of the data" in receipt.errors[0].message) is not restricted
 
 
-def test_a_changed_plan_is_told_on_one_line() -> None:
+def test_a_changed_plan_is_reported_on_one_line() -> None:
     site = MemorySite()
     site.run(Lines(lambda _inputs: keyed("a", "b")))
     receipt = site.run(Lines(lambda _inputs: keyed("a", "c")), force=True, reason="again")

@@ -64,7 +64,7 @@ def test_if_the_ground_gives_way_nothing_more_is_begun(tmp_path: Path) -> None:
     assert heard.said == ["begins ground"]
 
 
-def test_what_another_command_left_undelivered_is_told_and_is_not_ours(
+def test_work_that_another_command_left_undelivered_is_reported_and_fails_no_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def told_of_none(session: Session, **_how: object) -> None:

@@ -192,7 +192,7 @@ def test_all_geography_of_a_record_is_its_one_cell() -> None:
         assert one_cell(wrong, 7).verdict == "deny"
 
 
-def test_what_is_hidden_without_need_is_told() -> None:
+def test_unnecessary_hiding_is_reported() -> None:
     ready = prepared()
     records = mask_columns(columns(TABLE), ready)
     hidden = over_masked(records, ready)

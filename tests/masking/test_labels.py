@@ -132,7 +132,7 @@ def test_every_label_of_local_contexts_is_known_and_none_that_says_so_is_for_the
         assert found.publishable() is not (code in {*NOT_FOR_THE_PUBLIC, "TK S", "BC R", "BC O"})
 
 
-def test_the_settings_of_a_dataset_label_what_nobody_labelled_and_open_nothing() -> None:
+def test_the_settings_of_a_dataset_label_what_has_no_label_and_open_nothing() -> None:
     known = Labels(
         version=1,
         labels=(
@@ -158,7 +158,7 @@ def test_the_settings_of_a_dataset_label_what_nobody_labelled_and_open_nothing()
     assert set(bare.rules) == {"dataset.sensitivity", "label.custodian-missing", "label.resolution-missing"}
 
 
-def test_the_words_of_a_standing_are_the_most_closed_and_the_first_consent_to_end_ends_all() -> None:
+def test_a_classification_has_the_strictest_labels_and_the_earliest_end_of_consent() -> None:
     one = label_classification(label(care="community", access_rights="embargoed", expires="2027-06-30"), TODAY)
     other = label_classification(label(expires="2026-12-31"), TODAY)
     both = joined([one, other])

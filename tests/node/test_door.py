@@ -123,7 +123,7 @@ CASES: dict[str, tuple[Any, Any, int]] = {
 
 
 @pytest.mark.parametrize("case", sampled(CASES, every=3))
-def test_both_doors_answer_alike(folder: Path, case: str) -> None:
+def test_both_runners_answer_alike(folder: Path, case: str) -> None:
     words, env, code = CASES[case]
     python, other = (typed(runner, folder, words, env) for runner in RUNNERS)
     assert essence(other) == essence(python)
@@ -138,7 +138,7 @@ def essence(answer: Answer) -> tuple[int, bytes, list[bytes]]:
     return answer.code, re.sub(rb'"(message|hint)": ".*"', b"", answer.out), lines
 
 
-def test_neither_door_passes_over_a_link_that_leads_nowhere(folder: Path) -> None:
+def test_neither_runner_ignores_a_link_that_leads_nowhere(folder: Path) -> None:
     below = folder / "below"
     below.mkdir()
     (below / "kfm.yaml").symlink_to("nothing")
@@ -157,7 +157,7 @@ def test_a_reader_that_has_enough_is_no_failure(folder: Path, runner: str) -> No
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
-def test_a_full_disk_under_stdout_is_told(folder: Path, runner: str) -> None:
+def test_a_full_disk_under_stdout_is_reported(folder: Path, runner: str) -> None:
     if not Path("/dev/full").exists():
         lacking("there is no disk that is always full here")
     with open("/dev/full", "wb") as full:

@@ -138,7 +138,7 @@ class Foreteller:
 
 
 @pytest.mark.parametrize("config", sampled(EXAMPLES))
-def test_the_effects_foretold_are_the_effects_made_by_either_runner(tmp_path: Path, config: str, count: Count) -> None:
+def test_the_predicted_effects_are_the_effects_made_by_either_runner(tmp_path: Path, config: str, count: Count) -> None:
     source, names = CHANGING[config]
     heard = {}
     for runner in ("python", "node"):

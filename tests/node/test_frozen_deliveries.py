@@ -107,7 +107,7 @@ def test_no_freeze_stops_a_withdrawal(site: Weather) -> None:
     assert site.ref("published/rain") == ""
 
 
-def test_what_was_withdrawn_while_it_waited_is_never_told(site: Weather) -> None:
+def test_a_version_withdrawn_while_it_waited_is_never_delivered(site: Weather) -> None:
     site.becomes("rain", "1")
     site.kfm("freeze", "--reason", "stop")
     site.kfm("rollback", "rain", "--to", "nothing", "--reason", "asked by its custodian")

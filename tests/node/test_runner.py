@@ -50,7 +50,7 @@ def test_python_code_is_refused_with_a_sentence_and_the_rest_is_run(tmp_path: Pa
     assert answer.out.count("SUCCESS") == 2
 
 
-def test_who_is_told_to_stop_frees_the_lease_and_leaves_the_run_to_be_resumed(tmp_path: Path) -> None:
+def test_a_stopped_runner_frees_the_lease_and_leaves_the_run_to_be_resumed(tmp_path: Path) -> None:
     files = {"kfm.yml": MANY.replace("STATE", "sqlite:.kfm/state.db").replace("window: 4", "window: 1")}
     site = Site(tmp_path / "site", files, lambda _n: "node")
     site.put("data/gauges.csv", gauges(1))

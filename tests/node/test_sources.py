@@ -131,7 +131,7 @@ def _checkpoint(answer: dict[str, Any], server: ScriptedServer) -> Checkpoint:
         "Thu, 01 Jan 0001 00:00:00 GMT", "Thu, 01 Jan 0000 00:00:00 GMT", "Sun, 29 Feb 2026 00:00:00 GMT",
     ],
 )  # fmt: skip
-def test_the_same_wait_is_told(there: NodeSources, retry_after: str) -> None:
+def test_both_runners_report_the_same_wait(there: NodeSources, retry_after: str) -> None:
     both(there, lambda: lambda x: x.answer("503 Later", f"Retry-After: {retry_after}"))
 
 

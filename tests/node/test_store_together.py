@@ -176,7 +176,9 @@ def kills(kind: str, dying: str, path: str, rounds: int) -> None:
 
 @pytest.mark.parametrize("dying", LANGUAGES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_killed_writer_was_told_is_done_the_other_language_finds(kind: str, dying: str, tmp_path: Path) -> None:
+def test_the_other_language_finds_everything_that_a_killed_writer_committed(
+    kind: str, dying: str, tmp_path: Path
+) -> None:
     kills(kind, dying, str(tmp_path / "state"), 8)
 
 

@@ -33,7 +33,7 @@ EDITIONS = (gauges(range(700), 1), gauges(range(300, 310), 5), gauges(range(690,
 
 
 @pytest.mark.parametrize("state", ["sqlite:.kfm/state.db", "jsonl:.kfm/state.jsonl"])
-def test_a_tree_is_the_same_whoever_writes_it_and_whoever_wrote_it_before(tmp_path: Path, state: str) -> None:
+def test_a_tree_is_the_same_in_both_languages_whichever_wrote_before(tmp_path: Path, state: str) -> None:
     found = []
     for n, runners in enumerate([("python",) * 4, ("node",) * 4, ("python", "node", "python", "node")]):
         site = Site(tmp_path / str(n), {"kfm.yml": CONFIG.replace("STATE", state)}, lambda _n: "python")

@@ -279,7 +279,7 @@ TOLD = [(name, "sqlite") for name in STORIES] + [
 
 
 @pytest.mark.parametrize(("name", "backend"), sampled(TOLD, every=4))
-def test_both_runners_tell_the_same_story(
+def test_both_runners_leave_the_same_records(
     name: str, backend: str, tmp_path: Path, server: Server, count: Count
 ) -> None:
     same(tmp_path / "site", files_of(backend, server.port), STORIES[name], count, runners=BRIEFLY[backend])
@@ -288,7 +288,7 @@ def test_both_runners_tell_the_same_story(
 @pytest.mark.long
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", STORIES)
-def test_whoever_tells_it_it_is_the_same_story(
+def test_the_records_are_the_same_whichever_runner_starts(
     name: str, backend: str, tmp_path: Path, server: Server, count: Count
 ) -> None:
     same(tmp_path / "site", files_of(backend, server.port), STORIES[name], count)

@@ -76,7 +76,7 @@ def blocked(site: Weather) -> Path:
     return site.folder / "public"
 
 
-def test_an_operation_that_cannot_be_told_is_shown_as_done(site: Weather, blocked: Path) -> None:
+def test_an_operation_that_cannot_be_delivered_is_shown_as_done(site: Weather, blocked: Path) -> None:
     site.becomes("rain", 3)
     answer = site.kfm("promote", "rain", code=74)
     assert answer.err.startswith(f"kfm: {TOLD}cannot publish a file: ")
@@ -91,7 +91,7 @@ def test_an_operation_that_cannot_be_told_is_shown_as_done(site: Weather, blocke
     assert site.pointer("rain") == site.ref("published/rain") != ""
 
 
-def test_a_run_that_cannot_be_told_is_shown_as_done(either: Weather) -> None:
+def test_a_run_that_cannot_be_delivered_is_shown_as_done(either: Weather) -> None:
     """The receipts cannot be exported."""
     site = either
     site.put("rain.csv", "mm\n1\n")
@@ -107,7 +107,7 @@ def test_a_run_that_cannot_be_told_is_shown_as_done(either: Weather) -> None:
     assert len(list((site.folder / ".kfm/receipts").rglob("*.json"))) == 2 + by_a_run
 
 
-def test_that_something_was_not_told_outranks_what_became_of_the_run(either: Weather) -> None:
+def test_a_failed_delivery_outranks_the_result_of_the_run(either: Weather) -> None:
     site = either
     site.put("rain.csv", "mm\nnot a number\n")
     site.put(".kfm/receipts", "in the way")
@@ -153,7 +153,7 @@ def test_what_is_damaged_and_no_longer_published_is_given_up(either: Weather) ->
     assert site.pointer("rain") == whole
 
 
-def test_after_an_older_state_was_put_back_the_outside_is_told_what_it_says(either: Weather) -> None:
+def test_after_a_restored_older_state_the_public_folder_follows_it(either: Weather) -> None:
     site = either
     site.becomes("rain", 3)
     site.kfm("promote", "rain")

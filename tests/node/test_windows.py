@@ -73,7 +73,7 @@ def test_what_lies_outside_is_carried_over_although_it_changed_or_went(tmp_path:
 
 
 @pytest.mark.parametrize("window", ["yesterday", "2026-01-31/2026-01-01", "PT1H", "2026-01-01"])
-def test_any_other_text_is_refused_at_the_door(tmp_path: Path, window: str) -> None:
+def test_any_other_text_is_refused_by_the_command_line(tmp_path: Path, window: str) -> None:
     (seen,) = told(tmp_path, lambda site: void(site.run("run", "--window", window, code=3)))
     assert "--window is neither two days nor a duration" in seen.answer.err
     assert not seen.rows["runs"] and not seen.rows["receipts"]
@@ -85,7 +85,7 @@ def test_a_dataset_that_declares_no_column_of_time_refuses_it(tmp_path: Path) ->
     assert not seen.rows["receipts"]
 
 
-def test_values_that_are_no_time_are_told_and_nothing_changes(tmp_path: Path) -> None:
+def test_values_that_are_not_times_are_reported_and_nothing_changes(tmp_path: Path) -> None:
     def story(site: Site) -> None:
         site.put("rain.csv", rain("1", "monday"))
         site.run("run", "--window", "P30D", code=3)

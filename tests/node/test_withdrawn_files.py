@@ -175,7 +175,7 @@ def test_what_is_withdrawn_goes_although_what_it_consisted_of_cannot_be_read(sit
     assert set(site.public("rain")) == {"current.json"}
 
 
-def test_a_withdrawal_is_told_although_what_is_published_after_it_cannot_be(site: Weather) -> None:
+def test_a_withdrawal_is_delivered_although_a_later_publication_cannot_be(site: Weather) -> None:
     site.becomes("rain", "1")
     site.tell()
     with site.blocked():
@@ -189,7 +189,7 @@ def test_a_withdrawal_is_told_although_what_is_published_after_it_cannot_be(site
     assert site.versions("rain") == {short(two)} and site.pointer("rain") == two
 
 
-def test_what_was_told_leaves_no_rows_behind(site: Weather) -> None:
+def test_a_finished_delivery_leaves_no_rows_behind(site: Weather) -> None:
     for n in range(1, 5):
         site.becomes("rain", "1" * n)
         site.tell()

@@ -79,7 +79,7 @@ def test_the_gates_are_asked_and_nothing_changes(site: Kfm) -> None:
     assert site("refs", "list", "published/", "--json").data == []
 
 
-def test_what_would_be_denied_is_told_before_with_its_rule_and_exit_code(site: Kfm) -> None:
+def test_a_denial_is_predicted_with_its_rule_and_exit_code(site: Kfm) -> None:
     undeclare("license")
     answer = site("policy", "gates", NAME)
     assert answer.code == 4 and "licence.declared" in answer.out and "license is not declared" in answer.out
@@ -176,7 +176,7 @@ ODD = [b"{}", b'{"result": "true"}', b'{"result": 1}', b'{"result": true}', b'{"
 
 
 @pytest.mark.parametrize("said", ODD, ids=repr)
-def test_an_odd_server_denies_every_step_and_stops_nobody_else(site: Kfm, said: bytes) -> None:
+def test_an_odd_server_denies_every_step_and_stops_nothing_else(site: Kfm, said: bytes) -> None:
     asked: list[bytes] = []
     answer = saying(said)
     with pretending(lambda handler, body: (asked.append(body), answer(handler, body))[1]) as url:

@@ -117,7 +117,7 @@ def test_an_engine_that_fails_denies_and_is_not_quoted(problem: BaseException) -
     assert "secret" not in repr(decision)
 
 
-def test_an_engine_is_asked_anew_after_it_failed() -> None:
+def test_an_engine_is_called_again_after_it_failed() -> None:
     engine = Embedded(shipped())
     decider = Decider(engine, shipped())
     with pytest.raises(RuntimeError):
@@ -252,7 +252,7 @@ def _dripping(handler: BaseHTTPRequestHandler, _body: bytes) -> None:
 
 
 @pytest.mark.parametrize("answer", [_never, _dripping])
-def test_a_server_that_is_slow_denies_and_stops_nobody(
+def test_a_slow_server_denies_and_stops_no_other_run(
     answer: Callable[[BaseHTTPRequestHandler, bytes], None],
 ) -> None:
     with pretending(answer) as url:
@@ -349,7 +349,7 @@ def test_the_shipped_programs_are_of_the_shipped_policies_and_say_what_they_say(
 
 
 @pytest.mark.parametrize("body", ["", "sha256:x\n\n", "DIGEST\n", "DIGEST\nAAAA\n", "DIGEST\n\u00e9\n"])
-def test_a_program_that_cannot_be_read_is_compiled_anew(
+def test_a_program_that_cannot_be_read_is_compiled_again(
     body: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kfm.policy import rego_engines

@@ -111,7 +111,7 @@ def test_a_complete_version_passes_both(made: tuple[MemorySite, RefMove]) -> Non
     assert both(*made, PUBLIC, read=False)[1].allow is True
 
 
-def test_a_version_nobody_made_passes_neither(made: tuple[MemorySite, RefMove]) -> None:
+def test_a_version_without_a_run_passes_neither(made: tuple[MemorySite, RefMove]) -> None:
     site, move = made
     old, new = both(site, msgspec.structs.replace(move, after=SHA))
     assert new.reasons == old.reasons

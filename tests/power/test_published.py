@@ -51,7 +51,7 @@ def test_what_was_published_is_there_after_a_great_many_cuts(shard: int) -> None
     sweep(f"walks long {shard}", range(first, first + 3_000))
 
 
-def test_the_walk_publishes_every_kind_of_file_and_some_of_them_twice() -> None:
+def test_the_scenario_publishes_every_kind_of_file_and_some_of_them_twice() -> None:
     alone = uninterrupted()
     kinds = Counter(path.partition("/")[0] for path in alone.files)
     assert kinds["datasets"] > 5 and kinds["receipts"] > 5 and kinds["events"] > 2

@@ -54,7 +54,7 @@ def test_no_schedule_loses_what_the_journal_or_the_objects_acknowledged(shard: i
 
 
 @pytest.mark.parametrize("shard", sampled(range(40)))
-def test_every_walk_ends_where_it_would_have_without_the_power_cuts(shard: int) -> None:
+def test_every_run_ends_as_it_would_without_the_power_cuts(shard: int) -> None:
     each = WALKS // 40
     sweep(f"walks {shard}", "walks", walks.play, range(shard * each, (shard + 1) * each))
 
@@ -65,7 +65,7 @@ def test_walks_over_a_tree_of_several_levels_end_where_they_would_have() -> None
 
 @pytest.mark.long
 @pytest.mark.parametrize("shard", range(4))
-def test_a_great_many_walks_over_a_tree_end_where_they_should(shard: int) -> None:
+def test_a_great_many_runs_over_a_tree_end_as_they_should(shard: int) -> None:
     over_a_tree(f"many trees {shard}", range(1000 + 200 * shard, 1200 + 200 * shard))
 
 
@@ -88,7 +88,7 @@ def test_a_million_schedules_lose_nothing(shard: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("shard", range(10))
-def test_a_great_many_walks_end_where_they_should(shard: int) -> None:
+def test_a_great_many_runs_end_as_they_should(shard: int) -> None:
     first = 1_000_000 + shard * 5_000
     sweep(f"walks long {shard}", "walks", walks.play, range(first, first + 5_000))
 

@@ -22,7 +22,7 @@ def test_those_people_ask_about_are_there_and_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("name", SECTIONS)
-def test_a_peer_is_told_with_what_it_does_better_its_version_and_sources(name: str) -> None:
+def test_a_peer_is_shown_with_what_it_does_better_its_version_and_sources(name: str) -> None:
     text = SECTIONS[name]
     assert "**Better than KFM**" in text and "**KFM does and it does not**" in text
     assert re.search(r"\d+\.\d+|names no version|README of 20\d\d", text)
@@ -30,12 +30,12 @@ def test_a_peer_is_told_with_what_it_does_better_its_version_and_sources(name: s
     assert "](https://" in better, "says where it is written"
 
 
-def test_no_number_stands_here_that_only_the_measurements_may_tell() -> None:
+def test_no_measured_number_is_on_this_page() -> None:
     assert re.findall(r"\d+(?:\.\d+)?\s?(?:x|\u00d7|times|ms|/s|percent|%)", PAGE) == []
 
 
 @pytest.mark.parametrize("name", MEASURED)
-def test_the_version_told_is_the_one_that_was_measured(name: str) -> None:
+def test_the_version_on_the_page_is_the_measured_one(name: str) -> None:
     pins = (ROOT / "bench" / "peers-requirements" / f"{MEASURED[name]}.txt").read_text(encoding="utf-8")
     found = re.search(rf"^{MEASURED[name]}==([\d.]+)", pins, re.M)
     assert found and found.group(1) in SECTIONS[name]

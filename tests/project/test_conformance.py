@@ -64,7 +64,7 @@ def test_what_is_claimed_names_its_code_and_its_test_and_the_rest_names_none() -
             )
 
 
-def test_every_claim_of_the_page_is_broken_by_somebody_and_noticed_by_the_test_it_names() -> None:
+def test_every_claim_of_the_page_is_broken_once_and_noticed_by_the_test_it_names() -> None:
     page = {row.id: set(_TEST.findall(row.tests)) for row in rows() if row.claims}
     broken: dict[str, set[tuple[str, str]]] = {}
     for claim, bug in CLAIMS.items():

@@ -63,7 +63,7 @@ def test_every_generated_file_is_what_the_code_makes_today() -> None:
     assert [str(finding) for finding in pages.check_generated(ROOT, current)] == []
 
 
-def test_a_generated_file_that_is_absent_old_or_left_over_is_found_and_written_anew(tmp_path: Path) -> None:
+def test_a_generated_file_that_is_absent_old_or_left_over_is_found_and_written_again(tmp_path: Path) -> None:
     (tmp_path / "schemas").mkdir()
     (tmp_path / "schemas" / "old.json").write_text("{}")
     (tmp_path / "schemas" / "over.json").write_text("{}")

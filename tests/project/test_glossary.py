@@ -54,7 +54,7 @@ def test_every_noun_a_newcomer_meets_is_there_in_one_or_two_sentences() -> None:
     assert [name for name, body in plain.items() if not body or len(re.findall(r"\.(?:\s|$)", body)) > 3] == []
 
 
-def test_what_a_command_is_named_by_is_told() -> None:
+def test_the_words_of_every_command_are_explained() -> None:
     commands = {name for action in build()._actions if isinstance(action.choices, dict) for name in action.choices}
     assert set(NOUNS) <= commands, "no command of that name any more"
     assert set(NOUNS.values()) - set(entries(PAGE.read_text(encoding="utf-8"))) == set()
@@ -81,5 +81,5 @@ def test_an_older_word_leads_to_one_in_use_and_is_no_entry() -> None:
     assert {old for old, _ in rows} & set(entries(text)) == set()
 
 
-def test_a_word_that_is_not_told_is_found() -> None:
+def test_a_word_that_is_not_explained_is_found() -> None:
     assert entries("# G\n\n## A\n\n### a\nIt is `x`.\n\n## B\n\n### b c\nNo.\n") == {"a": "It is `x`.", "b c": "No."}

@@ -125,7 +125,7 @@ def site_pages() -> list[Path]:
     return [ROOT / name for name in repository_files() if name in top or name.startswith("docs/")]
 
 
-def test_every_block_of_every_page_of_the_site_is_run_or_its_reason_is_told() -> None:
+def test_every_block_of_every_page_of_the_site_is_run_or_says_why_not() -> None:
     pages = [page for page in site_pages() if page.suffix == ".md"]
     assert len(pages) > 60 and set(GUIDES) <= set(pages)
     found = {

@@ -102,7 +102,7 @@ def contract_name(key: str) -> str:
     return found.group(1)
 
 
-def test_the_house_as_it_stands_keeps_its_contracts(session: Path) -> None:
+def test_the_code_keeps_its_import_contracts(session: Path) -> None:
     answer = lint_imports(session)
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
@@ -190,7 +190,7 @@ def run_module(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     "verb", [["run", "--concurrency=4"], ["run-job", "ingest.pull_source", "--dataset", "kfm://dataset/x"]]
 )
-def test_the_workers_door_says_in_one_sentence_what_to_use_instead(verb: list[str]) -> None:
+def test_the_workers_entry_point_says_in_one_sentence_what_to_use_instead(verb: list[str]) -> None:
     answer = run_module("workers", *verb)
     assert (answer.returncode, answer.stdout) == (69, "")
     assert answer.stderr.count("\n") == 1
@@ -198,13 +198,13 @@ def test_the_workers_door_says_in_one_sentence_what_to_use_instead(verb: list[st
 
 
 @pytest.mark.parametrize("arguments", [[], ["dance"]])
-def test_the_workers_door_refuses_what_it_does_not_know(arguments: list[str]) -> None:
+def test_the_workers_entry_point_refuses_what_it_does_not_know(arguments: list[str]) -> None:
     answer = run_module("workers", *arguments)
     assert (answer.returncode, answer.stdout) == (2, "")
     assert answer.stderr.startswith("usage: ")
 
 
-def test_the_updater_door_is_the_command_line() -> None:
+def test_the_updater_entry_point_is_the_command_line() -> None:
     answer = run_module("updater", "--version")
     assert (answer.returncode, answer.stdout, answer.stderr) == (0, f"kfm {_version()}\n", "")
     wrong = run_module("updater", "no-such-verb")
@@ -212,7 +212,7 @@ def test_the_updater_door_is_the_command_line() -> None:
     assert "Traceback" not in wrong.stderr
 
 
-def test_the_doors_import_nothing_until_they_are_opened() -> None:
+def test_the_entry_points_import_nothing_until_they_are_called() -> None:
     code = "import sys, updater, workers; print(sorted(m for m in sys.modules if m.startswith('kfm.')))"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
@@ -278,7 +278,7 @@ def test_without_any_python_make_says_so_in_one_sentence(bare: tuple[Path, Path]
     assert not (clone / ".venv").exists()
 
 
-def test_an_old_python3_is_passed_over_for_a_newer_one_beside_it(bare: tuple[Path, Path]) -> None:
+def test_an_old_python3_is_skipped_for_a_newer_one_next_to_it(bare: tuple[Path, Path]) -> None:
     clone, commands = bare
     fake_python(commands, "python3", version="3.09", pip=True)
     fake_python(commands, "python3.12", version="3.12", pip=True)

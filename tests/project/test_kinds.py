@@ -66,7 +66,7 @@ def of(name: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("kind", [name], indirect=True)
 
 
-def test_every_kind_is_tried_and_told() -> None:
+def test_every_kind_is_tested_and_documented() -> None:
     assert {path.name for path in KINDS.iterdir()} == set(CASES)
     guide = (ROOT / "docs/guides/kinds-of-work.md").read_text()
     for name in CASES:

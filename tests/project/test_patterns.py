@@ -86,7 +86,7 @@ def test_what_a_spec_says_of_records_is_made_of_them(name: str) -> None:
     assert specs.filled(text) == text
 
 
-def test_every_field_and_method_that_is_told_is_explained() -> None:
+def test_every_field_and_method_on_the_page_is_explained() -> None:
     for tables in SPECS.values():
         for name in tables - {"SourceRef", "Step"}:  # their types say most of it
             for row in specs.TABLES[name]().splitlines():
@@ -101,7 +101,7 @@ def test_a_table_that_is_not_what_the_code_makes_is_found() -> None:
         specs.filled("<!-- made of: Nothing -->\n<!-- end -->\n")
 
 
-def test_the_payloads_that_the_page_tells_are_those_of_a_run() -> None:
+def test_the_payloads_on_the_page_are_those_of_a_run() -> None:
     """Of one in which a step failed and was tried again: it has a record of every kind there is."""
     page = (DOCS / "specs" / "wal-record.md").read_text(encoding="utf-8")
     rows = [row.strip("| ").split("|") for row in section(page, "What `payload` holds").splitlines()[3:] if "|" in row]

@@ -161,7 +161,7 @@ def test_a_run_of_one_part_leaves_the_rows_of_others_as_they_are(tmp_path: Path)
     assert promises.take(older, tmp_path)[1] == []  # a run that is older than the one that is kept
 
 
-def test_a_row_from_before_the_parts_stays_until_a_part_tells_of_its_test(tmp_path: Path) -> None:
+def test_a_row_from_before_the_parts_stays_until_a_part_has_its_test(tmp_path: Path) -> None:
     earlier = promises.Row("9 tests", "", "0", "b 2025-01-01")
     kept = {"earlier": {KILLS: earlier._asdict(), "tests/power": earlier._asdict()}}
     assert promises.row(KILLS, kept) == earlier

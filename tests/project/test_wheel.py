@@ -73,7 +73,7 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     return found
 
 
-def test_it_is_called_what_we_tell_people_to_install(wheel: Path) -> None:
+def test_its_name_is_the_one_in_the_install_instructions(wheel: Path) -> None:
     assert wheel.name.startswith(f"kansas_frontier_matrix-{kfm.__version__}-")
     with zipfile.ZipFile(wheel) as archive:
         (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
@@ -90,7 +90,7 @@ def test_it_holds_every_file_of_the_source(wheel: Path) -> None:
     assert "kfm/py.typed" in inside and any(name.endswith(".sql") for name in inside)
 
 
-def test_nobody_is_told_to_install_what_is_not_ours() -> None:
+def test_no_page_says_to_install_a_package_that_is_not_ours() -> None:
     for name in repository_files():
         if name.endswith((".py", ".md", ".mjs", ".yml", ".toml")) and ROOT / name != Path(__file__):
             text = (ROOT / name).read_text(encoding="utf-8")

@@ -26,7 +26,7 @@ LICENCES = {
 
 
 @pytest.mark.parametrize(("declared", "iri"), LICENCES.items())
-def test_a_licence_is_told_so_that_others_can_read_it(declared: str, iri: str, tmp_path: Path) -> None:
+def test_a_licence_is_written_so_that_other_tools_can_read_it(declared: str, iri: str, tmp_path: Path) -> None:
     version = samples.version(samples.run(metadata={**samples.METADATA, "license": declared}))
     collection = stac.collection(version, [("ks",)], PLACES)
     (tmp_path / "collection.json").write_bytes(canonical(collection))

@@ -188,7 +188,7 @@ def test_the_catalog_of_an_installation_is_valid_and_what_is_spoilt_is_named(ran
     assert ran("catalog", "validate", "nowhere").code == 3
 
 
-def test_a_pipe_in_a_catalog_is_broken_and_nobody_waits_for_it(ran: Kfm) -> None:
+def test_a_pipe_in_a_catalog_is_an_error_and_is_not_waited_for(ran: Kfm) -> None:
     assert ran("catalog", "build", "--out", "catalog-here").code == 0
     os.mkfifo("catalog-here/pipe.json")
     os.mkfifo("pipe.ndjson")

@@ -82,7 +82,7 @@ BROKEN: dict[str, tuple[str, Any, str, str]] = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_what_is_broken_is_told_with_its_place_and_reason_and_without_its_value(what: str) -> None:
+def test_an_error_is_reported_with_its_place_and_reason_and_without_its_value(what: str) -> None:
     path, spoil, place, reason = BROKEN[what]
     document = copy.deepcopy({**DOCUMENTS, **of_a_run()}[path])
     spoil(document)

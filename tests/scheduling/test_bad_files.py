@@ -109,7 +109,7 @@ def test_a_time_that_the_clock_skips_is_no_mistake_but_is_said(site: Path) -> No
     assert "2026-03-08 03:00 CDT" in told.stdout and "moved out of the hour that the clock skips" in told.stdout
 
 
-def test_a_dead_man_is_told_and_exits_so(site: Path) -> None:
+def test_an_overdue_schedule_is_reported_with_its_exit_code(site: Path) -> None:
     assert kfm(site, "schedule", "list", "--check").returncode == 0
     env = {"KFM_NOW": "2026-06-01T12:00:00Z"}
     os.environ.update(env)

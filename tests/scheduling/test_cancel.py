@@ -95,7 +95,7 @@ def test_a_run_at_work_elsewhere_ends_at_its_next_step(site: Path) -> None:
     assert held(site) == []
 
 
-def test_one_that_nobody_has_any_more_is_ended_here(site: Path) -> None:
+def test_a_run_without_a_worker_is_ended_here(site: Path) -> None:
     process = at_work(site, 3)
     process.send_signal(signal.SIGKILL)
     process.wait()

@@ -240,9 +240,7 @@ moments = st.integers(0, 10_000_000)
 
 @settings(max_examples=tries(200), deadline=None)
 @given(st.lists(st.tuples(moments, moments, st.sampled_from(RANKS)), max_size=12), moments)
-def test_minutes_always_add_up_and_the_most_telling_cause_has_them(
-    told: list[tuple[int, int, str]], length: int
-) -> None:
+def test_minutes_always_add_up_and_the_main_cause_has_them(told: list[tuple[int, int, str]], length: int) -> None:
     spells = [Spell(min(a, b), max(a, b), cause) for a, b, cause in told]  # type: ignore[arg-type]
     owed = blame(0, length, spells)
     assert sum(owed.values()) == length // 60_000

@@ -129,7 +129,9 @@ def delivered(site: Site, number: str) -> list[str] | None:
     return take(site.session, [message])[0]
 
 
-def test_an_event_is_told_by_its_receipt_and_kept_as_a_tick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_event_is_reported_by_its_receipt_and_kept_as_a_tick(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KFM_SECRET_HOOK", SECRET)
     with opened(tmp_path, "schedule: {on: event}") as site:
         assert site.round() == []

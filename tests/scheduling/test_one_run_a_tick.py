@@ -117,7 +117,7 @@ def tried(folder: Path, processes: int, ticks: int, seed: int) -> None:
     assert answered(path) == expected
 
 
-def test_every_tick_has_one_run_whoever_is_killed(tmp_path: Path) -> None:
+def test_every_tick_has_one_run_whichever_process_is_killed(tmp_path: Path) -> None:
     tried(tmp_path, processes=3, ticks=60, seed=1)
 
 

@@ -128,7 +128,7 @@ def test_an_unknown_pool_is_refused_by_name_and_place(site: Path, where: str) ->
     assert len(err.splitlines()) == 1
 
 
-def test_kfm_pools_tells_who_has_a_slot_and_who_waits(site: Path) -> None:
+def test_kfm_pools_shows_which_run_has_a_slot_and_which_waits(site: Path) -> None:
     held = hold(site, "one")
     first = begun(site, "run", "one")
     until(lambda: "one" in seen(site))

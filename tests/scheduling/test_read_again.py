@@ -54,7 +54,7 @@ def test_a_file_that_is_added_changed_or_taken_away_is_followed(tmp_path: Path) 
         (DAILY + "  \tx: y\n", "rain.yml:6:"),
     ],
 )
-def test_a_file_that_is_wrong_is_told_once_and_changes_nothing(tmp_path: Path, wrong: str, where: str) -> None:
+def test_a_wrong_file_is_reported_once_and_changes_nothing(tmp_path: Path, wrong: str, where: str) -> None:
     with opened(tmp_path, PLAIN) as site:
         wrote(site, DAILY)
         site.round(6_000)

@@ -101,7 +101,7 @@ def test_whoever_reads_on_misses_nothing_and_hears_nothing_twice(tmp_path: Path)
         assert parts == whole and len({each["run_id"] for each in whole}) == 4
 
 
-def test_how_it_ended_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_a_run_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(tmp_path) as site:
         site.run("n\n1\n")
         site.run("n\n1\n")  # nothing new
@@ -137,7 +137,7 @@ def test_what_is_frozen_is_queued_still(tmp_path: Path) -> None:
         assert site.metrics()['kfm_run_lifecycle{dataset="rain",state="queued"}'] == 1
 
 
-def test_the_wait_for_a_pool_is_told_while_it_lasts_and_afterwards(tmp_path: Path) -> None:
+def test_the_wait_for_a_pool_is_reported_while_it_lasts_and_afterwards(tmp_path: Path) -> None:
     with opened(tmp_path) as site:
         taken = site.session.state.leases.acquire("pool/gpu/0", "elsewhere:1:::::k:0:1:0::other", 3_600_000)
         trigger = keep(site.session.state, new_trigger(site.session, "rain", actor="tester"))
@@ -165,7 +165,7 @@ def test_metrics_of_freshness_and_artifacts(tmp_path: Path) -> None:
         assert 'uri="kfm://dataset/rain#sha256:' in uri
 
 
-def test_of_what_is_not_plainly_public_no_size_is_told(tmp_path: Path) -> None:
+def test_no_size_is_reported_of_data_that_is_not_plainly_public(tmp_path: Path) -> None:
     with opened(tmp_path, "title: Rain") as site:
         site.run("n\n1\n")
         assert not [name for name in site.metrics() if "size_bytes" in name]

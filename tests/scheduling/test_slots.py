@@ -89,7 +89,7 @@ def test_a_backfill_lets_everybody_else_go_first(tmp_path: Path) -> None:
         assert asks(session, later) and asks(session, backfill)
 
 
-def test_who_does_not_come_back_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_a_trigger_that_does_not_return_keeps_no_other_waiting(tmp_path: Path) -> None:
     clock = FixedClock(BEGIN_MS)
     with opened(lay_out(tmp_path), clock) as session:
         nightly = keep(session.state, new_trigger(session, "three", kind="schedule", actor="tester"))
@@ -234,7 +234,7 @@ def owed(session: Session, name: str) -> dict[str, int]:
     return found.blame
 
 
-def test_minutes_in_which_a_run_waits_for_a_slot_are_owed_to_the_pool(tmp_path: Path) -> None:
+def test_minutes_in_which_a_run_waits_for_a_slot_count_for_the_pool(tmp_path: Path) -> None:
     clock = FixedClock(BEGIN_MS)
     path = lay_out(tmp_path)
     with opened(path, clock) as elsewhere, opened(path, clock) as session:

@@ -203,7 +203,7 @@ def test_once_leaves_it_to_one_that_is_up(site: Path) -> None:
             assert "another `kfm up` has the turn" in told(once)
 
 
-def test_a_turn_that_nobody_renews_is_had_after_its_time(site: Path) -> None:
+def test_a_leader_lease_that_is_not_renewed_is_free_after_its_time(site: Path) -> None:
     clock = FixedClock()
     resolved = config.load(str(site / "kfm.yml"), {"KFM_ACCEPT_WEAK_STORAGE": "true"})
     with open_session(resolved, clock=clock) as one, open_session(resolved, clock=clock) as other:

@@ -49,7 +49,7 @@ CLAIMS: dict[str, Bug] = {
         "kfm.errors:Refused",
         'class Refused(KfmError):\n    code = "refused"\n    exit_code = 3',
         'class Refused(KfmError):\n    code = "refused"\n    exit_code = 8',
-        "tests/node/test_door.py::test_both_doors_answer_alike",
+        "tests/node/test_door.py::test_both_runners_answer_alike",
     ),
     "U2 canonical in Python": Bug(
         "kfm.model.canonical:_encode_sorted", 'order="sorted"', "order=None", "tests/conformance/test_vectors.py"
@@ -58,7 +58,7 @@ CLAIMS: dict[str, Bug] = {
         "kfm.projections.artifacts:run_lines",
         "enumerate(runs, 1)",
         "enumerate(runs, 2)",
-        "tests/node/test_twins.py::test_both_runners_tell_the_same_story",
+        "tests/node/test_twins.py::test_both_runners_leave_the_same_records",
     ),
     "U3": Bug(
         "kfm.model.keys:run_key",
@@ -94,7 +94,7 @@ CLAIMS: dict[str, Bug] = {
         "kfm.sinks.folder_publisher:FilesPublisher.write_file",
         'self._note("write_file"',
         'self._note("noop_guard"',
-        "tests/engine/test_dry_run.py::test_on_every_state_the_effects_foretold_are_the_effects_made",
+        "tests/engine/test_dry_run.py::test_on_every_state_the_predicted_effects_are_the_effects_made",
     ),
     "U7": Bug(
         "kfm.app.session.backends:open_tables",
@@ -271,13 +271,13 @@ CLAIMS: dict[str, Bug] = {
         "kfm.engine.admit:scope_of",
         'context.trigger.partition if narrow else ""',
         '""',
-        f"{PARTITIONS}::test_a_commit_that_came_between_is_kept_and_the_second_is_put_together_anew",
+        f"{PARTITIONS}::test_a_commit_that_came_in_between_is_kept_and_the_second_is_assembled_again",
     ),
     "D10 turns at the ref": Bug(
         "kfm.engine.upsert:commit",
         "repeats = bool(context.trigger.partition) and",
         "repeats = not context.trigger.partition and",
-        f"{PARTITIONS}::test_a_commit_that_came_between_is_kept_and_the_second_is_put_together_anew",
+        f"{PARTITIONS}::test_a_commit_that_came_in_between_is_kept_and_the_second_is_assembled_again",
     ),
     "D13": Bug(
         "kfm.engine.telemetry_stage:_telemetry",

@@ -21,7 +21,7 @@ CLAIMS: dict[str, Bug] = {
         "kfm.app.provenance.explain:_last_good",
         'if entry.outcome in ("done", "unchanged", "noop")',
         'if entry.outcome in ("done", "unchanged", "failed")',
-        "tests/cli/test_explain.py::test_it_tells_the_trigger_the_updater_and_the_last_good_run",
+        "tests/cli/test_explain.py::test_it_shows_the_trigger_the_updater_and_the_last_good_run",
     ),
     "D15 why not": Bug(
         "kfm.app.provenance.why_not:_of_run",

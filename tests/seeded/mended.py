@@ -192,7 +192,7 @@ MENDED: dict[str, Bug] = {
         "kfm.config.config_loader:_check_owner",
         "    if not {os.lstat(folder).st_uid, os.lstat(path).st_uid, os.stat(path).st_uid} <= ours:\n",
         "    if False:\n",
-        f"{SMALL}::test_a_configuration_above_that_is_somebody_elses_is_not_taken",
+        f"{SMALL}::test_a_configuration_above_of_another_owner_is_not_used",
     ),
     "an unknown extension passes without a word": Bug(
         "kfm.app.metadata.catalog_validation:Checked.verdict",
@@ -234,7 +234,7 @@ MENDED: dict[str, Bug] = {
         "kfm.cli.run_report:show_effects",
         "there = [effect for effect in effects if is_there(session, effect)]",
         "there: list[Effect] = []",
-        f"{SMALL}::test_a_rollback_that_is_foretold_tells_files_that_are_there_from_those_it_would_write",
+        f"{SMALL}::test_a_predicted_rollback_separates_files_that_are_there_from_files_it_would_write",
     ),
     "an idle watch ends by its signal": Bug(
         "kfm.cli.schedule.triggers:watch",
@@ -307,7 +307,7 @@ MENDED: dict[str, Bug] = {
         "kfm.validation.stac_rules:_breaks",
         "    elif known[1]:\n",
         "    elif False:\n",
-        "tests/validation/test_inspect_stac.py::test_a_version_before_its_release_is_told_from_one_that_is_not_known",
+        "tests/validation/test_inspect_stac.py::test_a_prerelease_version_is_distinguished_from_an_unknown_one",
     ),
     "of a timetable only the characters are checked": Bug(
         "kfm.projections.github_workflow:_chosen",

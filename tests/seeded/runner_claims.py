@@ -17,7 +17,7 @@ RUNNERS: dict[str, Bug] = {
         "kfm.app.backfills.external_runners:check",
         "elif body != text.encode():",
         "elif False:",
-        f"{WRITTEN}::test_a_schedule_that_changes_makes_the_files_stale_until_they_are_written_anew",
+        f"{WRITTEN}::test_a_changed_schedule_makes_the_files_stale_until_they_are_written_again",
     ),
     "O11 the same results": Bug(
         "kfm.projections.runner_files:tekton",

@@ -21,7 +21,7 @@ SCHEDULING: dict[str, Bug] = {
         "kfm.scheduling.tick_claims:wanted_ticks",
         "    last = state.ticks.last(schedule.id)",
         "    last = next(iter(list(state.ticks.of(schedule.id))[-1:]), None)",
-        "tests/scheduling/test_one_run_a_tick.py::test_every_tick_has_one_run_whoever_is_killed",
+        "tests/scheduling/test_one_run_a_tick.py::test_every_tick_has_one_run_whichever_process_is_killed",
     ),
     "O2 once for each set of versions": Bug(
         "kfm.scheduling.dependent_triggers:is_triggered",
@@ -51,7 +51,7 @@ SCHEDULING: dict[str, Bug] = {
         "kfm.projections.signals:final_state",
         '    return "cancelled" if outcome == "cancelled" else',
         "    return",
-        "tests/scheduling/test_signals.py::test_how_it_ended_is_told",
+        "tests/scheduling/test_signals.py::test_the_end_of_a_run_is_reported",
     ),
     "O6 blame": Bug(
         "kfm.app.runs.freshness:_spells",
@@ -63,7 +63,7 @@ SCHEDULING: dict[str, Bug] = {
         "kfm.app.runs.freshness:_of",
         " *pooled,",
         "",
-        "tests/scheduling/test_slots.py::test_minutes_in_which_a_run_waits_for_a_slot_are_owed_to_the_pool",
+        "tests/scheduling/test_slots.py::test_minutes_in_which_a_run_waits_for_a_slot_count_for_the_pool",
     ),
     "O6 as many as there are": Bug(
         "kfm.scheduling.pool_slots:pool_status",

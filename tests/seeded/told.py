@@ -26,7 +26,7 @@ TOLD: dict[str, Bug] = {
         "kfm.projections.cypher:_standing",
         'removed = [{**_said(run, key), "removed_by": run.run_id} for key in run.removed]',
         "removed = [_said(run, key) for key in run.removed]",
-        f"{NEO4J}::test_runs_told_twice_out_of_order_and_over_kills_are_there_once[50-1-1]",
+        f"{NEO4J}::test_runs_sent_twice_out_of_order_and_over_kills_are_there_once[50-1-1]",
     ),
     "O12": Bug(
         "kfm.delivery.catalog_content:Cataloguing._gone_on",
@@ -80,6 +80,6 @@ TOLD: dict[str, Bug] = {
         "kfm.projections.cypher:USED",
         "MERGE (a)-[:USED_IN]->(r)",
         "CREATE (a)-[:USED_IN]->(r)",
-        f"{NEO4J}::test_runs_told_twice_out_of_order_and_over_kills_are_there_once",
+        f"{NEO4J}::test_runs_sent_twice_out_of_order_and_over_kills_are_there_once",
     ),
 }

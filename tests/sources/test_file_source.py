@@ -152,7 +152,7 @@ def test_a_file_without_permission_is_refused(way: str, base: Path) -> None:
     assert "permissions" in str(refused(base, "data.csv"))
 
 
-def test_a_refusal_of_the_system_is_told(way: str, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_operating_system_is_reported(way: str, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fired: list[int] = []
 
     def denied(root: int, parts: list[str], flags: int) -> int:

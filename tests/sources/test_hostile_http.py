@@ -51,7 +51,7 @@ def test_a_hostile_answer_ends_in_a_typed_error_and_nothing_is_acquired(behaviou
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("status", [429, 503])
-def test_retry_after_is_told_but_never_for_longer_than_an_hour(
+def test_retry_after_is_reported_but_never_for_longer_than_an_hour(
     status: int, retry_after: str, seconds: int | None
 ) -> None:
     objects = MemoryObjects()

@@ -189,7 +189,7 @@ def test_time_runs_out_while_it_is_unpacked(tmp_path: Path) -> None:
     assert objects.open_stagings == 0
 
 
-def test_a_large_archive_is_laid_aside_where_nobody_can_read_it(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_large_archive_is_stored_where_no_other_user_can_read_it(tmp_path: Path, monkeypatch: Any) -> None:
     import tempfile
 
     seen: list[Any] = []

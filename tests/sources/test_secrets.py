@@ -214,7 +214,7 @@ def test_what_is_no_reference_or_leads_nowhere_is_refused(
     assert refused.returncode == 3 and complaint in refused.stderr, refused
 
 
-def test_other_references_are_another_name_and_the_run_key_tells_them_apart() -> None:
+def test_other_references_are_another_name_and_give_another_run_key() -> None:
     uri = "https://h/a"
     ways = [({}, {}), ({"A": "env:X"}, {}), ({"A": "env:Y"}, {}), ({"B": "env:X"}, {}), ({}, {"A": "env:X"}),
             ({}, {"A": "file:X"}), ({}, {"A": "env:X", "B": "env:X"}), ({"A": "env:X"}, {"B": "env:X"}),

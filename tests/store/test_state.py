@@ -253,7 +253,7 @@ def test_a_ref_moves_only_from_where_it_is(backend: Backend, state: StoredState)
     assert [entry.after for entry in state.refs.history("processed/d")] == [A]
 
 
-def test_a_ref_moved_twice_in_one_transaction_tells_both(state: StoredState) -> None:
+def test_a_ref_moved_twice_in_one_transaction_keeps_both_moves(state: StoredState) -> None:
     with state.transaction() as tx:
         move(tx, "processed/d", "", A)
         move(tx, "processed/d", A, B)
@@ -336,7 +336,7 @@ def test_the_ledger_is_one_unbroken_chain_over_the_receipts(backend: Backend, st
     assert [e.index for e in state.ledger.entries(after=3, reverse=True)] == [2, 1]
 
 
-def test_telemetry_and_checkpoints_are_the_latest_told(backend: Backend, state: StoredState) -> None:
+def test_telemetry_and_checkpoints_are_the_latest_written(backend: Backend, state: StoredState) -> None:
     with state.transaction() as tx:
         tx.ledger.keep_telemetry(telemetry())
         tx.inbox.keep_checkpoint(checkpoint())
@@ -362,7 +362,7 @@ def publish(state: StoredState, before: str, after: str) -> None:
         )
 
 
-def test_what_a_sink_owes_is_due_until_it_was_told(backend: Backend, state: StoredState) -> None:
+def test_a_dataset_stays_pending_until_the_sink_received_it(backend: Backend, state: StoredState) -> None:
     publish(state, "", "one")
     with state.transaction() as tx:
         for sink, dataset in (("publish", "d"), ("publish", "e"), ("publish", "d"), ("graph", "d")):
@@ -377,7 +377,7 @@ def test_what_a_sink_owes_is_due_until_it_was_told(backend: Backend, state: Stor
     )
 
 
-def test_what_moved_on_while_it_was_told_stays_due(state: StoredState) -> None:
+def test_a_dataset_that_moved_during_a_report_stays_pending(state: StoredState) -> None:
     publish(state, "", "one")
     with state.transaction() as tx:
         tx.outbox.owe("publish", "d")

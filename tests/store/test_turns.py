@@ -61,7 +61,7 @@ def test_two_connections_see_each_others_commits_and_nothing_less(kind: str, tmp
 
 
 @pytest.mark.parametrize("kind", STORED)
-def test_a_second_writer_waits_and_then_is_told_that_it_is_not_its_turn(
+def test_a_second_writer_waits_and_then_gets_an_error(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "sleep", lambda _seconds: None)

@@ -66,7 +66,7 @@ def test_an_error_is_its_code_and_message() -> None:
     assert log.events[0]["error"] == {"code": "input.bad", "message": "no; yes"}
 
 
-def test_an_unexpected_error_tells_its_place_and_no_value() -> None:
+def test_an_unexpected_error_shows_its_place_and_no_value() -> None:
     log = MemoryLog(FixedClock())
     try:
         raise ValueError("CANARY")

@@ -58,7 +58,7 @@ def installation(folder: Path) -> Path:
     return folder
 
 
-def test_the_dataset_around_a_test_is_tried_and_told_plainly_if_it_fails(tmp_path: Path) -> None:
+def test_the_dataset_around_a_test_is_tried_and_its_failure_is_reported_plainly(tmp_path: Path) -> None:
     folder = installation(tmp_path)
     passed = pytest_in(folder)
     assert passed.returncode == 0, passed.stdout + passed.stderr

@@ -49,7 +49,7 @@ def test_a_good_updater_passes_and_was_killed_at_every_boundary(trial: Maker) ->
     assert len(tried.tried) > 15
 
 
-def test_scratch_files_are_nobody_s_business(trial: Maker) -> None:
+def test_scratch_files_may_be_written(trial: Maker) -> None:
     trial(subjects.Scratch).check_dry_run()
 
 
@@ -70,7 +70,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("kind", "rule", "told"), BAD, ids=[kind.__name__ for kind, _, _ in BAD])
-def test_a_bad_updater_is_told_what_it_did(trial: Maker, kind: type, rule: str, told: str) -> None:
+def test_a_bad_updater_is_reported_with_what_it_did(trial: Maker, kind: type, rule: str, told: str) -> None:
     with pytest.raises(UpdaterFailed) as caught:
         trial(kind).check()
     message = str(caught.value)

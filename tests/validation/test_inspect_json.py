@@ -251,7 +251,7 @@ def test_a_record_as_deep_as_can_be_read_can_be_held() -> None:
     assert seen.held[0]["data"] == {"#": body.decode().strip()}
 
 
-def test_of_very_many_unknown_names_the_first_thousand_are_told() -> None:
+def test_the_first_thousand_of_very_many_unknown_names_are_reported() -> None:
     body = b"".join(b'{"n":1,"m%d":1}\n' % number for number in range(3000))
     seen = look(body, DataContract(format="ndjson", columns=(INTEGER,), other_columns="discard-value"))
     assert seen.result.finding_counts == {"column.unknown": 1000}

@@ -118,7 +118,7 @@ def test_a_schema_of_the_document_holds_the_source_for_what_surrounds_the_list()
     assert look(b'{"version":1,"list":[1,2,3,4]}', contract).rules == [(0, "/list", "schema.maxItems")]
 
 
-def test_a_record_with_a_thousand_breaks_tells_twenty() -> None:
+def test_a_record_with_a_thousand_errors_reports_twenty() -> None:
     assert len(schema_check({"items": False})([0] * 1000)) == 20
 
 

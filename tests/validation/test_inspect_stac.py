@@ -212,7 +212,7 @@ def test_a_schema_of_extensions_is_about_each_item() -> None:
     assert (1, "/properties/eo:cloud_cover", "schema.required") in seen.rules
 
 
-def test_a_record_that_lacks_a_hundred_things_tells_twenty() -> None:
+def test_a_record_that_lacks_a_hundred_things_reports_twenty() -> None:
     seen = look(_body(_with(ITEM, "links", [{}] * 100)), STAC)
     assert seen.result.finding_counts["stac.links"] == 20
 
@@ -223,7 +223,7 @@ def test_no_finding_names_an_asset() -> None:
     assert "c4n4ry" not in repr(seen.result)
 
 
-def test_a_version_before_its_release_is_told_from_one_that_is_not_known() -> None:
+def test_a_prerelease_version_is_distinguished_from_an_unknown_one() -> None:
     told = {}
     for version in ("1.0.0-rc.1", "1.1.0-beta.1", "0.9.0", "2.0.0-rc.1"):
         findings = look(_body(_with(ITEM, "stac_version", version)), STAC).result.findings

@@ -88,7 +88,7 @@ def test_what_is_started_for_later_is_worked_off_by_kfm_up(site: Site) -> None:
     assert len(site.runs()) == 5 and site.backfill("status")[0]["state"] == "finished"
 
 
-def test_cancelled_it_keeps_what_it_made_and_can_be_started_anew(site: Site) -> None:
+def test_a_cancelled_backfill_keeps_what_it_made_and_can_start_again(site: Site) -> None:
     site.rows(site.days[1], "not a number")
     site.backfill("start", "--later")
     assert site.backfill("cancel", "--reason", "no")["state"] == "cancelled"
@@ -130,7 +130,7 @@ def test_downstream_is_asked_for_as_declared(
     assert site.made("first") == min(count, 1) + 1, "what is no part of a backfill is told as ever"
 
 
-def test_each_partition_of_one_that_emits_is_told_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backfill_that_emits_reports_each_partition_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = Site(tmp_path, monkeypatch, days=2, downstream="emit")
     site.kfm_up()
     site.backfill("start")
@@ -170,7 +170,7 @@ def test_who_finds_every_slot_taken_takes_no_further_partition(tmp_path: Path, m
     assert site.backfill("resume")["counts"] == {"made": 5} and len(site.runs()) == 5
 
 
-def test_a_dataset_that_takes_one_at_a_time_is_left_to_whoever_has_it(
+def test_a_dataset_that_takes_one_run_at_a_time_is_left_to_the_run_that_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = Site(tmp_path, monkeypatch, days=3)

@@ -228,7 +228,7 @@ def test_a_worker_that_is_paused_between_partitions_stops(place: Path, monkeypat
     site.one_run_each()
 
 
-def test_a_cancelled_one_stops_whoever_works_at_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancelled_backfill_stops_its_worker(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kfm.app.backfills.backfill_control import cancel
     from kfm.errors import Conflict
 

@@ -99,7 +99,7 @@ def test_other_bytes_under_the_same_etag_are_seen_at_the_next_whole_fetch(tmp_pa
     assert published(here.session, "wells") == site.body
 
 
-def test_a_source_that_two_read_is_asked_once_and_both_are_told(tmp_path: Path, site: Site) -> None:
+def test_a_source_of_two_datasets_is_requested_once_and_both_datasets_run(tmp_path: Path, site: Site) -> None:
     here = watcher(tmp_path, site, "east", "west")
     assert sorted(receipt.dataset for receipt in here.round()) == ["east", "west"]
     site.asked.clear()

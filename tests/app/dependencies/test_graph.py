@@ -57,7 +57,7 @@ def test_each_way_of_not_being_current_is_named(kfm: Kfm) -> None:
     assert "was withdrawn from the public" in kfm("lineage", "graph", "deep").out
 
 
-def test_why_not_tells_of_it_too(pair: Kfm) -> None:
+def test_why_not_shows_it_too(pair: Kfm) -> None:
     assert pair("run", "tops").code == pair("run", "deep").code == 0
     assert pair("promote", "tops", "--reason", "ready").code == 0
     assert pair("rollback", "tops", "--to", "nothing", "--reason", "must go").code == 0

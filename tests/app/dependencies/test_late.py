@@ -22,7 +22,9 @@ def passes(site: Site, hours: int) -> None:
     site.session.clock.advance(hours * HOUR)  # type: ignore[attr-defined]
 
 
-def test_what_waits_for_a_version_above_is_late_by_it_and_then_by_nobody_noticing(tmp_path: Path) -> None:
+def test_a_dataset_below_a_late_one_is_late_by_it_and_then_not_yet_noticed(
+    tmp_path: Path,
+) -> None:
     site = opened(laid_out(tmp_path, {"top": [], "below": ["top"]}, more={"below": "freshness: {max_age: 1h}"}))
     site.changed("1")
     site.settled()

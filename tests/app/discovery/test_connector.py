@@ -166,7 +166,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_connector_that_is_wrong_is_told_so_in_one_line(tmp_path: Path, case: str) -> None:
+def test_a_wrong_connector_is_reported_in_one_line(tmp_path: Path, case: str) -> None:
     old, new, words = WRONG[case]
     assert old in STATIONS
     place = installation(tmp_path / "x", STATIONS.replace(old, new))

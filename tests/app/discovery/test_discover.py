@@ -355,7 +355,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_typed_wrong_is_told_in_one_line(tmp_path: Path, web: Site, case: str) -> None:
+def test_a_wrong_argument_is_reported_in_one_line(tmp_path: Path, web: Site, case: str) -> None:
     place = installation(tmp_path, web)
     words, said = WRONG[case]
     answer = place.kfm("catalog", "discover", *words, expect=3)

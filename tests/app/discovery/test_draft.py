@@ -227,7 +227,7 @@ def test_the_same_findings_are_proposed_once_and_green_stays_green(place: Place)
     assert [said["state"] for said in place.hub.pulls.statuses[first["commit"]]] == ["pending", "success"]
 
 
-def test_what_somebody_closed_is_not_proposed_again(place: Place) -> None:
+def test_a_closed_proposal_is_not_made_again(place: Place) -> None:
     first = place.drafted()
     place.hub.pulls.pulls[first["pull"]]["state"] = "closed"
     answer = place.draft()
@@ -266,7 +266,7 @@ def test_a_new_hash_is_proposed_where_one_was_declared(place: Place) -> None:
     ]
 
 
-def test_to_code_of_somebody_no_machine_adds_a_source(place: Place) -> None:
+def test_no_draft_adds_a_source_to_an_updater_with_code(place: Place) -> None:
     text = (place.folder / "kfm.yml").read_text()
     (place.folder / "kfm.yml").write_text(
         text.replace("kfm.updaters.mirror:Mirror", "mine.py:Mine").replace("data/first.csv", f"{place.web.url}/w1.csv")
@@ -305,7 +305,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_be_proposed_is_told_in_one_line_and_nothing_is_made(place: Place, case: str) -> None:
+def test_an_impossible_proposal_is_reported_in_one_line_and_nothing_is_made(place: Place, case: str) -> None:
     what, code, said = WRONG[case]
     words, env = ["--draft-pr"], {"GITHUB_TOKEN": TOKEN}
     config = place.folder / "kfm.yml"

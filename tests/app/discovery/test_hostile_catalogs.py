@@ -94,7 +94,7 @@ def look(start: str, files: dict[str, Any]) -> Discovery | KfmError:
 
 
 @pytest.mark.parametrize("start", whole())
-def test_whatever_stands_anywhere_is_told_or_taken_and_nothing_else(start: str, count: Count) -> None:
+def test_every_hostile_value_is_reported_or_accepted_and_nothing_else_happens(start: str, count: Count) -> None:
     chance = random.Random(start)
     taken = refused = 0
     for _ in range(250):

@@ -108,7 +108,7 @@ def test_a_collection_brings_its_own_assets_and_those_of_its_items(tmp_path: Pat
     assert found == {"kansas/readme": "read me", "scene-1/data": "1", "scene-2/data": "2"}
 
 
-def test_an_item_in_a_bucket_names_what_lies_beside_it(tmp_path: Path) -> None:
+def test_an_item_in_a_bucket_names_the_objects_next_to_it(tmp_path: Path) -> None:
     store = MemoryStore()
     store.objects["/open-data/c/item.json"] = json.dumps(item("scene-1", {"red": {"href": "./b/red.tif"}})).encode()
     store.objects["/open-data/c/b/red.tif"] = b"red"

@@ -339,7 +339,7 @@ def test_no_catalog_event_or_explanation_says_where_a_protected_source_lies(site
         assert b"14" not in body or not hits(body, site.canaries), name
 
 
-def test_what_lies_under_a_key_is_compared_by_whoever_has_it(site: Site) -> None:
+def test_encrypted_data_is_compared_by_a_process_that_has_the_key(site: Site) -> None:
     """And without it, what is not under a key: nothing is called damaged that only cannot be read."""
     for env in (SECRET, {}):
         answer = site.installed.kfm("reconcile", "--json", env=env)

@@ -102,7 +102,7 @@ def test_a_member_who_is_revoked_between_does_not_count(nation: Site) -> None:
     assert nation.ref(PUBLISHED)
 
 
-def test_a_custodian_whom_no_list_names_has_nobody_who_could_say_yes(nation: Site) -> None:
+def test_for_a_custodian_in_no_key_list_no_person_can_approve(nation: Site) -> None:
     text = (nation.folder / "labels.yml").read_text()
     (nation.folder / "labels.yml").write_text(text.replace("custodian: nation", "custodian: others"))
     answer = nation.kfm("promote", GAUGES, "--key", nation.key("olli"), "--reason", "x")

@@ -21,7 +21,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     return found
 
 
-def test_governance_is_told_and_no_address(site: Site) -> None:
+def test_an_explanation_shows_governance_and_no_address(site: Site) -> None:
     told = site.kfm("explain", "sites", "--json").data
     said = " ".join(line["text"] for line in told["lines"] if line["about"] == "governance")
     for word in ("generalised", "resolution 7", "society", "The society decides"):
@@ -30,7 +30,7 @@ def test_governance_is_told_and_no_address(site: Site) -> None:
     assert "sites.csv" not in str(told) and told["chain"][-1]["level"] == "generalised"
 
 
-def test_what_is_restricted_is_told_without_its_name_or_count(site: Site) -> None:
+def test_a_restricted_source_is_shown_without_its_name_or_count(site: Site) -> None:
     told = site.kfm("explain", "vault", "--json").data
     assert told["chain"][-1]["level"] == "restricted" and "raw.csv" not in str(told)
     assert not any("rows" in line["text"] for line in told["lines"])
@@ -39,7 +39,7 @@ def test_what_is_restricted_is_told_without_its_name_or_count(site: Site) -> Non
         assert "raw.csv" not in answer.out and "shard-" not in answer.out
 
 
-def test_why_it_is_masked_or_waits_is_told_with_whom_to_ask(site: Site) -> None:
+def test_the_reason_for_masking_or_waiting_is_shown_with_the_person_to_ask(site: Site) -> None:
     found = {one["what"]: one for one in reversed(site.kfm("why-not", "sites", "--json").data["reasons"])}
     assert "resolution 7" in found["masked"]["why"] and found["masked"]["do"] == "kfm labels show sites"
     assert "promote was requested by olli and is open" in found["approval"]["why"]
@@ -49,7 +49,7 @@ def test_why_it_is_masked_or_waits_is_told_with_whom_to_ask(site: Site) -> None:
     assert "restricted" in closed["closed"]["why"]
 
 
-def test_without_the_key_the_same_is_told(site: Site) -> None:
+def test_without_the_key_the_explanation_is_the_same(site: Site) -> None:
     for name in ("sites", "vault"):
         with_key = site.kfm("explain", name, "--json").out
         assert site.kfm("explain", name, "--json", KFM_SECRET_SOCIETY="").out == with_key

@@ -116,7 +116,7 @@ def test_who_may_not_ask_is_denied_and_nothing_is_kept(museum: Site, name: str) 
     assert [one for one in museum.kfm("review", "list", "--all", "--json").data if one["kind"] == "order"] == []
 
 
-def test_a_key_that_nobody_listed_counts_for_nothing(museum: Site) -> None:
+def test_a_key_that_is_not_listed_counts_for_nothing(museum: Site) -> None:
     stranger = museum.safe / "mallory.key"
     stranger.write_text("ab" * 31 + "cd\n")
     stranger.chmod(0o600)
@@ -304,7 +304,7 @@ ordering._do = late
     assert museum.ref(PUBLISHED) == museum.ref(f"processed/{GAUGES}")
 
 
-def test_a_signature_that_comes_between_is_signed_beside(museum: Site) -> None:
+def test_a_signature_that_comes_in_between_is_kept_next_to_the_other(museum: Site) -> None:
     order = ask(museum)
     words = ["review", "approve", order, "--key", museum.key("sam")]
     plant = f"""
@@ -424,7 +424,7 @@ def test_what_was_signed_for_a_schedule_opens_the_schedule_and_not_its_dataset(m
     assert (refs["switch/schedule/nightly"], refs[f"switch/dataset/{GAUGES}"]) == ("open", "frozen")
 
 
-def test_public_data_of_nobody_take_an_operator_and_one_steward(site: Site) -> None:
+def test_public_data_without_a_custodian_take_an_operator_and_one_steward(site: Site) -> None:
     site.make_list()
     assert site.kfm("run", GAUGES).code == 0
     order = ask(site)

@@ -114,7 +114,7 @@ def test_manual_is_what_it_was(kfm: Kfm) -> None:
     assert public() == ""
 
 
-def test_people_are_told_where_the_files_are_and_a_quiet_run_says_nothing(kfm: Kfm) -> None:
+def test_a_run_prints_where_the_files_are_and_a_quiet_run_prints_nothing(kfm: Kfm) -> None:
     begin()
     said = kfm("run")
     assert said.code == 0
@@ -125,7 +125,7 @@ def test_people_are_told_where_the_files_are_and_a_quiet_run_says_nothing(kfm: K
     assert public() == refs(kfm)["processed/wells"]
 
 
-def test_a_dry_run_foretells_it_and_changes_nothing(kfm: Kfm) -> None:
+def test_a_dry_run_predicts_it_and_changes_nothing(kfm: Kfm) -> None:
     begin()
     run(kfm)
     before = public()
@@ -384,7 +384,9 @@ def test_a_backfill_that_waits_is_published_once_by_kfm_up(tmp_path: Path, monke
     assert public("rain") == site.version()
 
 
-def test_what_is_held_of_a_backfill_keeps_the_rest_from_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quarantined_partition_of_a_backfill_does_not_delay_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site = by_partition(tmp_path, monkeypatch)
     site.rows(site.days[1], "not a number")
     assert site.backfill("start", code=3)["counts"] == {"made": 4, "held": 1}

@@ -77,7 +77,7 @@ def test_a_branch_is_previewed_reported_mended_merged_and_promoted(tmp_path: Pat
     assert site.kfm("doctor", "--deep").code == 0
 
 
-def test_a_preview_that_nobody_built_anew_for_two_weeks_is_swept_by_up(tmp_path: Path) -> None:
+def test_kfm_up_removes_a_preview_that_was_not_built_again_for_two_weeks(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.published()
     site.branch("deeper")

@@ -77,7 +77,7 @@ def test_who_goes_too_far_is_refused_and_nothing_is_committed(example: Kfm, old:
 @pytest.mark.parametrize(
     "new", ["raise ValueError('x')", "return None", "return msgspec.structs.replace(measured, run_id='x')"]
 )
-def test_what_is_told_after_the_fact_fails_no_run(example: Kfm, new: str) -> None:
+def test_a_failing_override_of_telemetry_fails_no_run(example: Kfm, new: str) -> None:
     instead(
         "return msgspec.structs.replace(measured, energy_kwh",
         new + "\n        return msgspec.structs.replace(measured, energy_kwh",

@@ -108,7 +108,7 @@ def test_a_run_that_made_the_same_again_made_nothing_new(ran: Kfm) -> None:
     )  # fmt: skip
 
 
-def test_a_held_and_a_failed_run_are_told(started: Kfm) -> None:
+def test_quarantined_and_failed_runs_are_reported(started: Kfm) -> None:
     code = Path("updaters/rain_gauges.py")
     code.write_text(code.read_text().replace("        rows = ", '        raise ValueError("no")\n        rows = '))
     whole = SOURCE.read_text()
@@ -129,7 +129,7 @@ def test_a_freeze_reads_a_switch_and_makes_nothing(ran: Kfm) -> None:
     assert last().outcome == "frozen"
 
 
-def test_a_dry_run_is_told_as_the_run_would_be(started: Kfm) -> None:
+def test_a_dry_run_is_reported_as_the_run_would_be(started: Kfm) -> None:
     with open_session(config.load("", os.environ), mode="dry") as session:
         run_trigger(session, new_trigger(session, "rain-gauges"))
         (dry,) = public_runs(session.state, session.objects)
@@ -140,7 +140,7 @@ def test_a_dry_run_is_told_as_the_run_would_be(started: Kfm) -> None:
     assert (dry.version, dry.inputs) == (real.version, real.inputs)
 
 
-def test_a_run_of_node_is_told_alike(kfm: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_of_node_is_reported_alike(kfm: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
     def written(folder: str) -> PublicRun:
         Path(folder).mkdir()
         monkeypatch.chdir(Path(folder))
@@ -179,7 +179,7 @@ def found(text: str, *more: str) -> list[str]:
     return [secret for secret in (*SECRETS, *more) if secret.lower() in text]
 
 
-def test_of_a_masked_dataset_its_cells_are_told_and_not_what_went_in(site: Kfm) -> None:
+def test_lineage_of_a_masked_dataset_shows_cells_and_not_its_input(site: Kfm) -> None:
     plain = digest_of(Path("sites.csv"))
     assert site("run", "sites", "--reason", f"site {IDS[0]}").code == 0
     assert by_order(site, SAFE, "promote", "sites").code == 0
@@ -194,7 +194,7 @@ def test_of_a_masked_dataset_its_cells_are_told_and_not_what_went_in(site: Kfm) 
     assert found(said(runs), plain[7:], "sites.csv", "tester", "as agreed") == []
 
 
-def test_nothing_of_a_restricted_dataset_is_told_but_that_it_was_run(site: Kfm) -> None:
+def test_lineage_of_a_restricted_dataset_shows_only_that_it_ran(site: Kfm) -> None:
     installation(dataset("vault", "sites.csv", updater="ByNote"))
     Path("updaters.py").write_text(
         Path("updaters.py").read_text()
@@ -219,7 +219,7 @@ class ByNote(Copy):
     assert found(said(told()), plain[7:], "sites.csv") == []
 
 
-def test_a_failed_run_over_protected_data_tells_nothing_of_it(site: Kfm) -> None:
+def test_a_failed_run_over_protected_data_shows_nothing_of_it(site: Kfm) -> None:
     Path("updaters.py").write_text(
         Path("updaters.py")
         .read_text()
@@ -231,7 +231,7 @@ def test_a_failed_run_over_protected_data_tells_nothing_of_it(site: Kfm) -> None
     assert found(said(told()), "sites.csv") == []
 
 
-def test_what_nobody_says_is_public_is_withheld(started: Kfm) -> None:
+def test_data_that_no_label_calls_public_is_withheld(started: Kfm) -> None:
     for declared in ("", "    sensitivity: restricted\n", "    sensitivity: generalised\n"):
         text = Path("kfm.yml").read_text()
         Path("kfm.yml").write_text(text.replace("    sensitivity: public\n", declared).replace("1.0.0", "1.0.1"))

@@ -181,7 +181,7 @@ def test_what_is_spoilt_is_not_taken(kfm: Kfm, known: dict[str, dict[str, Any]],
     assert wrong(known, spoilt), name
 
 
-def test_a_container_can_write_only_what_is_kept_and_is_nobody(various: Kfm) -> None:
+def test_a_container_can_write_only_to_its_volumes_and_drops_every_capability(various: Kfm) -> None:
     for container, volumes in containers(various):
         assert container["securityContext"]["readOnlyRootFilesystem"] is True
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}

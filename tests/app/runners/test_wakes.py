@@ -87,7 +87,7 @@ def test_jitter_is_waited_for() -> None:
         assert is_woken(lines, last)
 
 
-def test_what_is_paused_wakes_nobody_and_what_has_no_clock_is_looked_at_besides() -> None:
+def test_a_paused_schedule_wakes_no_runner_and_one_without_a_clock_is_polled() -> None:
     assert wakes([schedule("0 6 * * *", paused=True), schedule("")]) == []
     assert [each.cron() for each in wakes([schedule("")], ["17 * * * *"])] == ["17 * * * *"]
 
@@ -102,7 +102,7 @@ def test_ten_thousand_schedules_are_a_few_lines() -> None:
             assert is_woken(lines, datetime.fromtimestamp(at_ms / 1000, UTC), within=60)
 
 
-def test_times_are_told_as_people_would() -> None:
+def test_times_are_written_as_people_write_them() -> None:
     def told(cron: str, zone: str = "UTC") -> list[str]:
         return [each.cron() for each in wakes([schedule(cron, zone)])]
 

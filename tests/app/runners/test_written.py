@@ -48,7 +48,7 @@ def test_to_write_again_changes_nothing_and_says_so(written: Kfm) -> None:
     assert {name: Path(name).stat().st_mtime_ns for name in FILES} == before
 
 
-def test_a_schedule_that_changes_makes_the_files_stale_until_they_are_written_anew(written: Kfm) -> None:
+def test_a_changed_schedule_makes_the_files_stale_until_they_are_written_again(written: Kfm) -> None:
     text = Path("kfm.yml").read_text()
     Path("kfm.yml").write_text(text.replace("02:30", "03:30"))
     answer = written("runners", "check")
@@ -62,7 +62,7 @@ def test_a_schedule_that_changes_makes_the_files_stale_until_they_are_written_an
     assert written("runners", "check").code == 0
 
 
-def test_a_file_that_somebody_changed_or_removed_is_named(written: Kfm) -> None:
+def test_a_changed_or_removed_file_is_named(written: Kfm) -> None:
     with Path("pipelines/runners/argo.yml").open("a") as file:
         file.write("# mine\n")
     Path("pipelines/runners/kfm.timer").unlink()
@@ -123,7 +123,7 @@ SLIPS = (
 
 
 @pytest.mark.parametrize("slip", SLIPS)
-def test_a_secret_that_somebody_wrote_into_a_file_is_found_and_not_repeated(
+def test_a_secret_written_into_a_file_is_found_and_not_repeated(
     written: Kfm, monkeypatch: pytest.MonkeyPatch, slip: str
 ) -> None:
     value = "cnry" + "7" * 40

@@ -27,7 +27,7 @@ def doubtful(site: Kfm) -> Kfm:
     return site
 
 
-def test_a_hint_that_may_be_chance_is_held_until_somebody_has_looked(doubtful: Kfm) -> None:
+def test_a_possible_leak_waits_until_a_person_has_reviewed_it(doubtful: Kfm) -> None:
     promoted = by_order(doubtful, SAFE, "promote", "wells")
     assert promoted.code == 4 and "gate.point-rounded: 1" in promoted.err, promoted.err
     assert not Path("public/datasets/wells").exists()

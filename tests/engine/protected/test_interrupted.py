@@ -124,7 +124,7 @@ class Named(Copy):
         assert "14QX" not in shown.out + shown.err, words
 
 
-def test_the_plan_of_a_restricted_dataset_is_shown_to_whoever_has_the_key_and_is_the_same(site: Kfm) -> None:
+def test_the_plan_of_a_restricted_dataset_is_shown_with_the_key_and_is_the_same(site: Kfm) -> None:
     labels(label("source: sites.csv", "restricted"))
     installation(dataset("sites", "sites.csv"))
     assert site("run", "sites").code == 0

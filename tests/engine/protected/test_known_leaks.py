@@ -84,7 +84,7 @@ def test_a_record_with_an_exact_and_a_rough_row_is_shown_as_roughly_as_the_rough
     assert hits() == []
 
 
-def test_what_is_beside_the_place_does_not_tell_it(site: Kfm) -> None:
+def test_columns_next_to_the_place_do_not_reveal_it(site: Kfm) -> None:
     """documentation-wiki#130: masked coordinates left the locality in words; Arctos#2772: and so did what is beside it.
     Here a column is shown if it is listed, and free text if somebody read it."""
     rows = ["trinomial,kind,found,lat,lon,note,locality,sibling"]
@@ -171,7 +171,7 @@ def test_nothing_public_is_a_digest_of_what_is_protected(site: Kfm) -> None:
             assert digest.hexdigest()[:16].encode() not in left and digest.digest()[:12] not in left
 
 
-def test_geography_beside_the_cell_is_the_cells_own(site: Kfm) -> None:
+def test_geography_next_to_the_cell_is_that_of_the_cell(site: Kfm) -> None:
     """There is no box, centre or county but the cell's: whatever is laid over whatever, the cell is left."""
     laid_out(table().splitlines(), MASK)
     publish(site)

@@ -100,7 +100,7 @@ def test_without_the_key_nothing_can_be_compared_and_nothing_is_published(
     assert promoted.code == 4 and "not at hand" in promoted.err
 
 
-def test_other_public_data_goes_out_beside_it(site: Kfm) -> None:
+def test_other_public_data_is_published_next_to_it(site: Kfm) -> None:
     known_again(site, "generalised")
     Path("copy.csv").write_text(
         "town,lat,lon\n" + "".join(f"t{n},{38 + n / 7:.4f},{-99 + n / 9:.4f}\n" for n in range(9))

@@ -215,7 +215,7 @@ def test_a_name_proves_nothing(closed: Kfm, name: str, monkeypatch: pytest.Monke
     assert is_still_closed(closed)
 
 
-def test_without_a_key_list_nobody_can(kfm: Kfm) -> None:
+def test_without_a_key_list_no_person_can(kfm: Kfm) -> None:
     installation(dataset("sites", "sites.csv", sensitivity="public"))
     Path("labels.yml").write_text(RESTRICTED)
     answer = kfm(*LOWER)

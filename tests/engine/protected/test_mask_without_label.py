@@ -157,7 +157,7 @@ def test_what_was_made_before_is_not_promoted(free: Kfm, slip: str) -> None:
     assert not at(free, "published/sites") and shown_outside() == []
 
 
-def test_nothing_is_promoted_by_itself_beside_a_label_on_nothing(free: Kfm) -> None:
+def test_nothing_is_promoted_automatically_next_to_a_label_on_nothing(free: Kfm) -> None:
     auto = dataset("others", "copy.csv", sensitivity="public")
     Path("copy.csv").write_text("park,city\nriver,Wichita\n")
     installation(auto)
@@ -234,7 +234,7 @@ def test_the_public_folder_is_neither_repaired_nor_called_right(free: Kfm, slip:
 
 
 @slips
-def test_what_was_committed_and_not_told_is_not_told(free: Kfm, slip: str) -> None:
+def test_an_undelivered_commit_stays_undelivered_with_such_a_mistake(free: Kfm, slip: str) -> None:
     assert free("run", "sites").code == 0
     Path("public").write_text("in the way")
     assert free("promote", "sites", "--reason", "x").code != 0
@@ -247,7 +247,7 @@ def test_what_was_committed_and_not_told_is_not_told(free: Kfm, slip: str) -> No
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 @slips
-def test_the_node_runner_runs_nothing_there_and_tells_nothing(free: Kfm, slip: str) -> None:
+def test_the_node_runner_runs_nothing_there_and_delivers_nothing(free: Kfm, slip: str) -> None:
     assert free("run", "sites").code == 0
     Path("public").write_text("in the way")
     assert free("promote", "sites", "--reason", "x").code != 0
@@ -326,7 +326,7 @@ def test_a_slip_is_not_taken_into_force_under_a_key_list(site: Kfm) -> None:
     assert not at(site, "rules/labels")
 
 
-def test_the_file_beside_signed_labels_is_held_against_kfm_yml_too(site: Kfm) -> None:
+def test_the_file_next_to_signed_labels_is_compared_with_kfm_yml_too(site: Kfm) -> None:
     installation(MASKED)
     labels(label("source: sites.csv"))
     assert site("run", "sites").code == 0
@@ -338,7 +338,7 @@ def test_the_file_beside_signed_labels_is_held_against_kfm_yml_too(site: Kfm) ->
     assert frozen.code == 0, frozen.err
 
 
-def test_a_label_is_not_loosened_beside_one_on_nothing_and_is_tightened(site: Kfm) -> None:
+def test_a_label_is_not_loosened_next_to_one_on_nothing_and_is_tightened(site: Kfm) -> None:
     installation(MASKED)
     labels(label("source: sites.csv"))
     assert site("run", "sites").code == 0

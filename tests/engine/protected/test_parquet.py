@@ -38,7 +38,7 @@ def test_it_is_refused_before_any_library_reads_it(parquet: Kfm, level: str) -> 
     assert hits() == []
 
 
-def test_a_copy_that_nobody_labelled_does_not_get_out(parquet: Kfm) -> None:
+def test_an_unlabelled_copy_is_not_published(parquet: Kfm) -> None:
     """Its rows are not known again in Parquet, and so it may not leave where something is protected."""
     assert parquet("run", "sites").code == 0
     installation(

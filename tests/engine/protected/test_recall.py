@@ -99,7 +99,7 @@ def test_a_loosened_file_of_labels_lowers_nothing(site: Kfm) -> None:
     assert hits() == []
 
 
-def test_whoever_tightens_a_label_is_told_what_was_taken_back_and_who_had_it(published: Kfm) -> None:
+def test_a_tightened_label_prints_what_was_withdrawn_and_which_sinks_had_it(published: Kfm) -> None:
     Path("labels.yml").write_text(
         "version: 1\nlabels:\n  - of:\n      source: sites.csv\n    sensitivity: generalised\n    care: open\n"
         "    custodian: office\n    public_resolution: 6\n"
@@ -123,7 +123,7 @@ def test_what_closes_the_same_bytes_elsewhere_takes_back_both(published: Kfm) ->
     assert public_files() == []
 
 
-def test_copies_in_clear_from_before_a_label_are_told(site: Kfm) -> None:
+def test_unencrypted_copies_from_before_a_label_are_reported(site: Kfm) -> None:
     Path("copy.csv").write_text(table())
     Path("labels.yml").write_text("version: 1\nlabels: []\n")
     installation(dataset("parks", "copy.csv", sensitivity="public"))

@@ -62,7 +62,7 @@ def by_python(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("every", sampled([12, 2]))
-def test_github_is_told_the_same_whoever_tells_it(every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_runners_send_github_the_same(every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
     expected = by_python(tmp_path / "python")
     with github() as hub:

@@ -121,7 +121,7 @@ def test_a_version_is_a_release_and_the_pointer_says_which_is_public(tmp_path: P
         assert set(hub.contents()) == {f"wells-{version[7:23]}", "wells-current"}, "what was taken back is there"
 
 
-def test_what_was_told_is_not_told_again(tmp_path: Path, hub: GitHub) -> None:
+def test_a_finished_delivery_is_not_repeated(tmp_path: Path, hub: GitHub) -> None:
     with opened(tmp_path, hub) as session:
         publish(session)
         calls = len(hub.calls)
@@ -183,7 +183,7 @@ def test_bytes_that_someone_changed_are_noticed(tmp_path: Path, hub: GitHub) -> 
             settle_session(session)
 
 
-def test_a_token_that_may_not_is_told_and_never_shown(
+def test_a_token_without_permission_is_reported_and_never_shown(
     tmp_path: Path, hub: GitHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", "ghs_this-one-was-revoked")
@@ -198,7 +198,7 @@ def test_a_token_that_may_not_is_told_and_never_shown(
     assert pointer(hub)["version"]
 
 
-def test_a_dry_run_asks_github_for_nothing_and_foretells_what_it_will_be_told(tmp_path: Path, hub: GitHub) -> None:
+def test_a_dry_run_sends_github_nothing_and_predicts_what_a_run_sends(tmp_path: Path, hub: GitHub) -> None:
     with opened(tmp_path, hub) as session:
         run_trigger(session, new_trigger(session, "wells"))
         settle_session(session)
@@ -227,14 +227,14 @@ def test_a_dry_run_asks_github_for_nothing_and_foretells_what_it_will_be_told(tm
         ("publish: github:a/b\ngithub: {api: 'ftp://x'}", "is not an address"),
     ],
 )
-def test_a_wrong_setting_is_told_before_anything_happens(tmp_path: Path, text: str, complaint: str) -> None:
+def test_a_wrong_setting_is_reported_before_anything_happens(tmp_path: Path, text: str, complaint: str) -> None:
     (tmp_path / "kfm.yml").write_text(f"{text}\ndatasets: {{}}\n")
     with pytest.raises(Refused, match=complaint) as caught:
         config.load(str(tmp_path / "kfm.yml"), {})
     assert "ghp_abc" not in str(caught.value)
 
 
-def test_releases_that_no_ref_leads_to_are_found_and_removed_and_nobody_elses(tmp_path: Path, hub: GitHub) -> None:
+def test_releases_that_no_ref_leads_to_are_found_and_removed_and_no_others(tmp_path: Path, hub: GitHub) -> None:
     with opened(tmp_path / "site", hub) as session:
         publish(session)
     shutil.copytree(tmp_path / "site", tmp_path / "before")

@@ -135,7 +135,7 @@ def test_branches_that_conflict_are_not_merged(hub: GitHub, tmp_path: Path) -> N
     assert ask(hub, "PUT", f"/pulls/{number}/merge", {})[0] == 405
 
 
-def test_refs_are_made_once_and_protection_is_told(hub: GitHub, tmp_path: Path) -> None:
+def test_refs_are_made_once_and_protection_is_reported(hub: GitHub, tmp_path: Path) -> None:
     sha = git(tmp_path / "work", "rev-parse", "main").strip()
     assert ask(hub, "GET", "/branches/main/protection")[0] == 404
     hub.pulls.required["main"] = ["kfm"]

@@ -20,7 +20,7 @@ def with_graph(port: int) -> str:
     return url
 
 
-def test_a_graph_that_is_not_there_fails_no_run_and_is_told(
+def test_a_graph_that_is_not_there_fails_no_run_and_is_reported(
     ran: Kfm,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

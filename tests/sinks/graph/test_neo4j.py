@@ -104,7 +104,7 @@ def told_over_kills(server: Neo4jServer, runs: Sequence[PublicRun], rng: random.
     ("count", "kills", "seed"),
     [(50, 1, 1), pytest.param(1000, 4, 2, marks=pytest.mark.long), pytest.param(1000, 4, 3, marks=pytest.mark.long)],
 )
-def test_runs_told_twice_out_of_order_and_over_kills_are_there_once(
+def test_runs_sent_twice_out_of_order_and_over_kills_are_there_once(
     server: Neo4jServer, count: int, kills: int, seed: int
 ) -> None:
     runs = crowd(count, seed)
@@ -156,7 +156,7 @@ def test_a_batch_is_there_as_a_whole_or_not_at_all(server: Neo4jServer, monkeypa
     assert server.ask("SHOW CONSTRAINTS YIELD name RETURN count(*) AS n") == [{"n": len(cypher.CONSTRAINTS)}]
 
 
-def test_a_run_with_more_rows_than_a_transaction_takes_is_told_in_several(
+def test_a_run_with_more_rows_than_a_transaction_takes_is_sent_in_several(
     server: Neo4jServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(neo4j, "ROWS", 1500)
@@ -169,7 +169,7 @@ def test_a_run_with_more_rows_than_a_transaction_takes_is_told_in_several(
     holds(server, runs)
 
 
-def test_who_may_not_come_in_is_told_without_the_password(server: Neo4jServer) -> None:
+def test_a_refused_login_is_reported_without_the_password(server: Neo4jServer) -> None:
     wrong = "canary-of-a-wrong-password"
     with pytest.raises(Denied, match="denies access") as denied:
         sink_of(server, password=wrong).send(letters([a_run(1)]))
@@ -179,7 +179,7 @@ def test_who_may_not_come_in_is_told_without_the_password(server: Neo4jServer) -
     holds(server, [])
 
 
-def test_a_graph_with_nodes_of_somebody_else_is_not_written_to(server: Neo4jServer) -> None:
+def test_a_graph_with_foreign_nodes_is_not_written_to(server: Neo4jServer) -> None:
     server.ask("CREATE (:Run {id: 'canary-1'}), (:Run {id: 'canary-1'})")
     with pytest.raises(Conflict, match="cannot create the uniqueness constraints") as conflict:
         sink_of(server).send(letters([a_run(1)]))

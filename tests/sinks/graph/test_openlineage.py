@@ -116,7 +116,7 @@ def test_what_comes_again_or_late_is_there_once(tmp_path: Path) -> None:
     assert oct(path.stat().st_mode & 0o777) == "0o644"
 
 
-def test_a_file_that_is_taken_away_begins_anew(tmp_path: Path) -> None:
+def test_a_removed_file_is_written_from_the_start(tmp_path: Path) -> None:
     runs, path = some_runs(6), tmp_path / "events.ndjson"
     FileSink(str(path)).send(letters(runs[:4]))
     path.rename(tmp_path / "taken.ndjson")
@@ -132,7 +132,7 @@ def test_an_index_that_is_lost_is_made_again(tmp_path: Path) -> None:
     assert told(path) == expected(runs)
 
 
-def test_a_disk_that_says_no_is_told(tmp_path: Path) -> None:
+def test_a_disk_error_is_reported(tmp_path: Path) -> None:
     (tmp_path / "events.ndjson").mkdir()
     with pytest.raises(StorageFailed, match="cannot write the events of OpenLineage"):
         FileSink(str(tmp_path / "events.ndjson")).send(letters(some_runs(1)))

@@ -50,7 +50,7 @@ def test_a_host_that_is_named_may_be_reached_in_the_open(tmp_path: Path) -> None
         ("neo4j: {secret: canary}\n", "neo4j"),
     ],
 )
-def test_what_is_no_address_or_no_reference_is_refused_without_being_told(tmp_path: Path, text: str, told: str) -> None:
+def test_an_invalid_address_or_reference_is_refused_without_being_shown(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(BadInput, match=told) as refused:
         loaded(tmp_path, text)
     assert "canary" not in str(refused.value)

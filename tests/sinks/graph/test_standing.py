@@ -123,7 +123,7 @@ SPOILT = {
 
 
 @pytest.mark.parametrize("part", sampled(range(5)))
-def test_what_is_spoilt_is_found_by_reconcile_and_told_again(site: Site, known: Neo4jServer, part: int) -> None:
+def test_reconcile_finds_spoilt_nodes_and_sends_them_again(site: Site, known: Neo4jServer, part: int) -> None:
     with site.open() as session:
         first = site.publish(session, EDITIONS[0])
         site.publish(session, EDITIONS[1])
@@ -141,7 +141,7 @@ def test_what_is_spoilt_is_found_by_reconcile_and_told_again(site: Site, known: 
             holds(known, runs)
 
 
-def test_a_graph_that_is_away_is_told_as_what_could_not_be_looked_at(site: Site, known: Neo4jServer) -> None:
+def test_an_unreachable_graph_is_reported_as_unchecked(site: Site, known: Neo4jServer) -> None:
     with site.open() as session:
         site.publish(session, EDITIONS[0])
     settings = site.folder / "kfm.yml"

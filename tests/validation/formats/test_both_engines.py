@@ -223,7 +223,7 @@ def test_what_no_step_can_look_at_is_carried_or_refused() -> None:
     assert large.column("big").to_pylist() == [2**60, 2**60 + 1]
 
 
-def test_geometries_go_along_and_nobody_says_how_far_they_reach() -> None:
+def test_geometries_are_kept_and_no_extent_is_written() -> None:
     found = read(made(written(quakes()), "parquet", [{"filter": {"column": "mag", "at_least": 4}}], "parquet"))
     assert 0 < found.num_rows < quakes().num_rows
     assert json.loads(found.schema.metadata[b"geo"])["columns"]["geometry"].get("bbox") is None

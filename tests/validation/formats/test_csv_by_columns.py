@@ -198,7 +198,7 @@ def test_without_the_library_the_other_engine_makes_it(engaged: list[bool], monk
     assert found == wanted == b"a,b\n1,y\n2,x\n" and engaged == [False]
 
 
-def test_keys_with_very_many_values_are_told_apart(engaged: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_with_very_many_values_are_distinguished(engaged: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
     """More combinations than one number holds."""
     monkeypatch.setattr(csv_arrow, "_CODES", 50)
     pick = random.Random(4)

@@ -218,7 +218,7 @@ def test_a_projected_grid_is_described_in_degrees() -> None:
     assert -97.2 < west < -97.0 and 36.5 < south < 36.7 and -96.1 < east < -95.9 and 37.4 < north < 37.6
 
 
-def test_longitudes_to_360_are_told_as_everybody_does() -> None:
+def test_longitudes_to_360_are_written_from_minus_180_to_180() -> None:
     found = look("geotiff", geotiff(bounds=(258.0, 37.0, 265.5, 40.0)))
     assert found.described == {"bbox": list(KANSAS)}
     body = geotiff(bounds=(258.0, 37.0, 265.5, 40.0))

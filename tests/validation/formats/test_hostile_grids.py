@@ -252,7 +252,7 @@ def external(path: str) -> bytes:
 
 
 @pytest.mark.usefixtures("confinement")
-def test_what_lies_beside_a_file_is_not_read(place: Path) -> None:
+def test_files_next_to_a_source_are_not_read(place: Path) -> None:
     site = site_of(place, "geotiff", geotiff(), "{bands: 1, variables: [{name: '1', units: mm, required: true}]}")
     (place / "day.grid.aux.xml").write_text(
         "<PAMDataset><PAMRasterBand band='1'><UnitType>inch</UnitType></PAMRasterBand></PAMDataset>"

@@ -163,7 +163,7 @@ def test_it_is_held_for_a_reason(case: str) -> None:
 
 @pytest.mark.parametrize("index", ["NO", "YES"])
 @pytest.mark.parametrize("rows", [1, 2, 16, 17, 256, 257, 600])
-def test_every_feature_is_counted_beside_an_index_of_any_height(rows: int, index: str) -> None:
+def test_every_feature_is_counted_with_an_index_of_any_height(rows: int, index: str) -> None:
     found = look("flatgeobuf", shaped("flatgeobuf", week(rows), SPATIAL_INDEX=index))
     assert not found.held and found.rows == rows
 
@@ -174,7 +174,7 @@ def test_a_bomb_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.held and found.cause is not None and found.cause.rule == "shapefile.limits"
 
 
-def test_capital_letters_and_what_lies_beside_it_do_not_matter() -> None:
+def test_capital_letters_and_neighbouring_files_do_not_matter() -> None:
     files = {f"data/{name.upper()}": body for name, body in PARTS.items()}
     found = look("shapefile", zipped({**files, "data/readme.txt": b"a", "__MACOSX/data/._WEEK.SHP": b"a"}), "EPSG:4326")
     assert not found.held and found.rows == 50

@@ -122,16 +122,23 @@ def test_one_alone_does_not_loosen(steward: Kfm, name: str) -> None:
     assert Path("labels.yml").read_text() == LABELS
 
 
-def test_a_file_in_another_style_is_left_alone_and_the_line_is_printed(steward: Kfm) -> None:
+def test_a_label_in_brackets_is_changed_where_it_stands(steward: Kfm) -> None:
     flow = (
         "version: 1\nlabels: [{of: {dataset: sites}, sensitivity: generalised, care: community, custodian: society, "
         "public_resolution: 7}]  # decided\n"
     )
     Path("labels.yml").write_text(flow)
-    answer = steward("labels", "set", "dataset:sites", "--resolution", "5", "--reason", "x")
+    assert steward("labels", "set", "dataset:sites", "--resolution", "5", "--reason", "x").code == 0
+    assert Path("labels.yml").read_text() == flow.replace("public_resolution: 7", "public_resolution: 5")
+
+
+def test_a_file_that_cannot_be_changed_in_place_is_left_alone_and_the_line_is_named(steward: Kfm) -> None:
+    text = LABELS + "    community_labels:\n      - TK A  # the elders asked for it\n      - TK CS\n"
+    Path("labels.yml").write_text(text)
+    answer = steward("labels", "set", "dataset:sites", "--community-label", "TK F", "--reason", "x")
     assert answer.code == 3
-    assert "public_resolution: 5" in answer.complaint
-    assert Path("labels.yml").read_text() == flow
+    assert "under dataset sites: community_labels: [TK F]" in answer.complaint
+    assert Path("labels.yml").read_text() == text
 
 
 WRONG = {

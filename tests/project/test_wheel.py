@@ -30,6 +30,7 @@ RUNTIME = {
     "gordon-to-regorus": "regorus",
     "h3": "h3",
     "msgspec": "msgspec",
+    "ruamel.yaml": "ruamel.yaml",
     "tzdata": "tzdata",
 }  # and what is imported of them
 

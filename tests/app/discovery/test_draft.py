@@ -300,7 +300,7 @@ WRONG = {
     "a remote that does not answer": ("away", 69, "does not reach the other repository"),
     "no token": ("token", 3, "GITHUB_TOKEN"),
     "no name of a repository": ("name", 3, "names no repository of pull requests"),
-    "datasets on one line": ("flow", 3, "nothing can be added to"),
+    "a comment between brackets": ("comment", 3, "write there yourself, under datasets: wells: {updater: "),
 }
 
 
@@ -326,16 +326,22 @@ def test_an_impossible_proposal_is_reported_in_one_line_and_nothing_is_made(plac
     elif what == "name":
         config.write_text(config.read_text().replace(f", repository: {REPOSITORY}", ""))
         place.commit("No name")
-    elif what == "flow":
-        head = config.read_text().partition("datasets:")[0]
-        config.write_text(
-            head + "datasets: {mine: {updater: kfm.updaters.mirror:Mirror, sources: {a: {uri: data/first.csv}}}}\n"
-        )
-        place.commit("On one line")
+    elif what == "comment":
+        config.write_text(config.read_text().partition("datasets:")[0] + "datasets: {  # none yet\n  }\n")
+        place.commit("Nothing yet")
     before = git(place.bare, "for-each-ref")
     answer = place.kfm("catalog", "discover", f"{place.web.url}/stac", *words, env=env, expect=code)
     assert said in answer.err and "Traceback" not in answer.err
     assert git(place.bare, "for-each-ref") == before and not place.hub.pulls.pulls
+
+
+def test_datasets_on_one_line_stay_there_and_get_company(place: Place) -> None:
+    config = place.folder / "kfm.yml"
+    line = "datasets: {mine: {updater: kfm.updaters.mirror:Mirror, sources: {a: {uri: data/first.csv}}}"
+    config.write_text(config.read_text().partition("datasets:")[0] + line + "}\n")
+    place.commit("On one line")
+    diff = place.drafted()["diff"]
+    assert f"+{line}, wells: {{updater: " in diff
 
 
 def test_foreign_words_neither_name_anybody_nor_break_the_page(place: Place) -> None:

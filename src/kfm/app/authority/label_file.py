@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,14 +11,10 @@ from kfm.errors import BadInput
 from kfm.model.labels import Label, Labels, read_labels
 from kfm.parsing import documents
 from kfm.parsing.characters import printable
-from kfm.parsing.dates import is_date
 from kfm.parsing.documents import Document
 
 if TYPE_CHECKING:
     from kfm.config import Resolved
-
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9 ._/-]*[A-Za-z0-9]")
-_WORDS = {"true", "false", "null", "yes", "no", "on", "off", "none"}
 
 
 def read_bytes(path: str) -> bytes:
@@ -72,10 +66,3 @@ class File:
 def said(label: Label) -> str:
     """Return the target of a label as text."""
     return " ".join(f"{kind} {value}" for kind, value in label.of.given().items())
-
-
-def scalar(text: str) -> str:
-    """Return the text as a YAML scalar, quoted if necessary."""
-    if is_date(text) or (_PLAIN.fullmatch(text) and text.lower() not in _WORDS):
-        return text
-    return json.dumps(text, ensure_ascii=False)

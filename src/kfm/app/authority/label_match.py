@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kfm.app.authority.label_file import File, scalar
+from kfm.app.authority.label_file import File
 from kfm.app.authority.labels_in_force import labels_in_force, read_bytes
 from kfm.app.session.protection_files import NO_LABELS, is_configured, labels_of
 from kfm.errors import BadInput, Corrupt
@@ -21,6 +21,7 @@ from kfm.model.records import Trigger
 from kfm.model.updater import Updater
 from kfm.parsing import documents
 from kfm.parsing.record_shape import nearest
+from kfm.parsing.yaml_edit import scalar
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session

@@ -1,7 +1,7 @@
-"""Changing the file of labels: one label at a time, by hand's own way of writing, every comment in its place.
+"""Changes one label in the label file; every comment and every other line stays as it is.
 
-The text is changed line by line and then read again: if it does not say exactly what was meant, it is left alone and
-the line to write is told. Making something safer is done at once; what shows more than before takes two.
+The new text is read again. A file that cannot be changed so is left alone, and the error names the lines to write.
+One person may make a label stricter; a change that shows more than before needs two.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import difflib
 import json
 import os
-import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kfm.app.authority.label_file import File, said, scalar
+from kfm.app.authority.label_file import File, said
 from kfm.app.stewards.label_report import classification_of
 from kfm.errors import BadInput, KfmError
 from kfm.fsio import Fs, failing_as_storage, write_apart
@@ -37,6 +36,7 @@ from kfm.parsing import documents
 from kfm.parsing.characters import is_printable, printable
 from kfm.parsing.dates import is_date
 from kfm.parsing.record_shape import nearest
+from kfm.parsing.yaml_edit import Block, NotEditable, YamlEdit, flow
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
@@ -231,80 +231,49 @@ def _looser(session: Session, before: Labels, after: Labels, label: Label, index
 
 
 def _written(file: File, index: int | None, label: Label, given: dict[str, Any], after: Labels) -> bytes:
+    """The new bytes of the file. Raises BadInput with the lines to write if the file cannot be changed in place."""
     if file.name.endswith(".json"):
         return json.dumps(msgspec.to_builtins(after), indent=2, ensure_ascii=False).encode() + b"\n"
-    lines = file.body.decode().splitlines(keepends=True)
-    if not file.is_there:
-        lines = ["version: 1\n", "labels:\n"]
-    changed = _added(lines, label) if index is None else _edited(lines, file, index, given)
-    body = "".join(changed or []).encode()
-    if changed is None or not _says(body, file.name, after):
+    fields = _fields(label, given, index)
+    try:
+        body = _edited(file, index, label, fields)
+        if read_labels(documents.read(body, file.name, json=False)) != after:
+            raise NotEditable
+    except (NotEditable, KfmError):
+        shown = {name: value for name, value in fields.items() if not _is_empty(value)}
+        gone = [f"no {name}" for name in fields if name not in shown]
         raise BadInput(
             f"{file.name} is written in a way that this command does not change; write there yourself, under "
-            f"{said(label)}: {'; '.join(_field(name, value) for name, value in _shown(label, given, index))}",
+            f"{said(label)}: {'; '.join([*(f'{name}: {flow(value)}' for name, value in shown.items()), *gone])}",
             hint="or give each field of a label a line of its own",
-        )
+        ) from None
     return body
 
 
-def _says(body: bytes, name: str, meant: Labels) -> bool:
-    try:
-        return read_labels(documents.read(body, name, json=False)) == meant
-    except KfmError:
-        return False
+def _edited(file: File, index: int | None, label: Label, fields: dict[str, Any]) -> bytes:
+    edit = YamlEdit(file.body, file.name)
+    if index is None:
+        if not edit.value.get("labels"):
+            edit.set(("labels",), [])
+        edit.set(("labels", len(file.labels.labels)), Block({"of": label.of.given(), **fields}))
+        return edit.body()
+    before = edit.value["labels"][index]
+    for name, value in fields.items():
+        if not _is_empty(value):
+            edit.set(("labels", index, name), value)
+        elif name in before:
+            edit.remove(("labels", index, name))
+    return edit.body()
 
 
-def _shown(label: Label, given: dict[str, Any], index: int | None) -> list[tuple[str, Any]]:
-    names = [name for name in FIELDS if name in given] if index is not None else list(FIELDS)
+def _fields(label: Label, given: dict[str, Any], index: int | None) -> dict[str, Any]:
+    """The fields to write: those that were given, or for a new label all that say something."""
+    if index is not None:
+        return {name: getattr(label, name) for name in FIELDS if name in given}
     default = {"access_rights": "open"}
-    values = [(name, getattr(label, name)) for name in names]
-    return [
-        (name, value)
-        for name, value in values
-        if index is not None or (value not in ("", (), None) and value != default.get(name))
-    ]
+    values = {name: getattr(label, name) for name in FIELDS}
+    return {name: value for name, value in values.items() if not _is_empty(value) and value != default.get(name)}
 
 
-def _added(lines: list[str], label: Label) -> list[str] | None:
-    """At the end of the list; it is the last thing in the file, or this gives up."""
-    kept = [re.sub(r"^labels:\s*\[\]\s*$", "labels:", line.rstrip("\n")) + "\n" for line in lines]
-    ((kind, value),) = label.of.given().items()
-    dash = next((match[1] for line in kept if (match := re.match(r"^( *)- ", line))), "  ")
-    new = [f"{dash}- of: {{{kind}: {scalar(value)}}}\n"]
-    new += [f"{dash}  {_field(name, value)}\n" for name, value in _shown(label, {}, None)]
-    return [*kept, *new]
-
-
-def _edited(lines: list[str], file: File, index: int, given: dict[str, Any]) -> list[str] | None:
-    start = file.document.position(("labels", index, "of"))[0] - 1
-    while start >= 0 and not re.match(r" *- ", lines[start]):
-        start -= 1
-    if start < 0:
-        return None
-    dash = re.match(r"( *)- ( *)", lines[start])
-    assert dash is not None
-    inside = " " * len(dash[0])
-    end = next(
-        (at for at in range(start + 1, len(lines)) if lines[at].strip() and not lines[at].startswith(inside)
-         and not lines[at].lstrip().startswith("#")), len(lines)
-    )  # fmt: skip
-    out = list(lines)
-    for name in (name for name in FIELDS if name in given):
-        value = _values({name: given[name]})[name]
-        at = next(
-            (at for at in range(start, end) if re.match(rf"(?:{inside}|{re.escape(dash[0])}){name}:", out[at])), -1
-        )
-        gone = value in ("", (), None)
-        if at >= 0:
-            head, tail = out[at][: len(inside)], re.search(r"(\s+#.*)?\n?$", out[at])
-            comment = tail[1] or "" if tail else ""
-            out[at] = "" if gone else f"{head}{_field(name, value)}{comment}\n"
-        elif not gone:
-            out[end - 1] = out[end - 1].rstrip("\n") + f"\n{inside}{_field(name, value)}\n"
-    return out
-
-
-def _field(name: str, value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"{name}: [{', '.join(scalar(one) for one in value)}]"
-    return f"{name}: {value if isinstance(value, int) else scalar(value or '')}"
+def _is_empty(value: Any) -> bool:
+    return value in ("", (), None)

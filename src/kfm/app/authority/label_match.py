@@ -21,7 +21,6 @@ from kfm.model.records import Trigger
 from kfm.model.updater import Updater
 from kfm.parsing import documents
 from kfm.parsing.record_shape import nearest
-from kfm.parsing.yaml_edit import scalar
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
@@ -217,7 +216,7 @@ def _without_label(session: Session, each: MaskedSource, written: Labels) -> Bad
             right = "source" if value == each.name and kind == "source" else kind
             return BadInput(
                 f"{what}: {_at(session, written, index)} is on {kind} {value}, which is nothing here",
-                hint=f"write there: of: {{{right}: {scalar(meant[right])}}}",
+                hint=f"write there: of: {{{right}: {_scalar(meant[right])}}}",
             )
     return BadInput(
         f"{what}: nothing in {file} is on source {address} or on dataset {each.dataset}",
@@ -235,7 +234,7 @@ def _matches_nothing(session: Session, labels: Labels, index: int) -> BadInput:
     return BadInput(
         f"{_at(session, labels, index)}: the label on {kind} {value} matches nothing: kfm.yml has no such {kind}, "
         "and none was ever known here",
-        hint=f"did you mean {close}? write there: of: {{{kind}: {scalar(close)}}}"
+        hint=f"did you mean {close}? write there: of: {{{kind}: {_scalar(close)}}}"
         if close
         else f"correct it, take it out, or name the {kind} in kfm.yml",
     )
@@ -248,7 +247,7 @@ def _close(value: str, known: list[str]) -> str:
 
 def _line(each: MaskedSource) -> str:
     return (
-        f"- {{of: {{source: {scalar(each.source.known_as)}}}, sensitivity: generalised, care: open, "
+        f"- {{of: {{source: {_scalar(each.source.known_as)}}}, sensitivity: generalised, care: open, "
         "custodian: NAME, public_resolution: 6}"
     )
 
@@ -262,3 +261,9 @@ def _at(session: Session, labels: Labels, index: int) -> str:
         return name
     at: Iterable[int] = (n for n, label in enumerate(file.labels.labels) if label == labels.labels[index])
     return next((file.document.place(("labels", n, "of")) for n in at), name)
+
+
+def _scalar(text: str) -> str:
+    from kfm.parsing.yaml_edit import scalar  # every run loads this module, and only an error needs that one
+
+    return scalar(text)

@@ -193,7 +193,7 @@ def test_a_file_in_the_way_of_the_folder_fails_no_run(place: Path) -> None:
     (site.folder / "catalog").write_text("in the way")
     with site.open() as session:
         site.publish(session, rows())
-        assert [problem.code for problem in session.untold] == ["storage.failed"]
+        assert [problem.code for problem in session.sink_problems] == ["storage.failed"]
         assert session.state.refs.at("published/demo")
     (site.folder / "catalog").unlink()
     whole(site)

@@ -103,16 +103,16 @@ def test_a_sink_that_is_down_fails_no_run_and_gets_all_of_it_later(
     with site.open() as session:
         some_runs(site, session)
         assert sink.calls == 1, "asked once, and then left alone for a while"
-        assert [problem.message for problem in session.untold] == ["graph: nobody answers"]
+        assert [problem.message for problem in session.sink_problems] == ["graph: nobody answers"]
         assert session.undelivered == [] and all(entry.outcome == "done" for entry in session.state.ledger.entries())
         receipts = {
             entry.run_id: session.state.ledger.receipt_body(entry.run_id) for entry in session.state.ledger.entries()
         }
         settle_session(session)
-        assert sink.calls == 1 and "nobody answers" in session.untold[0].message
+        assert sink.calls == 1 and "nobody answers" in session.sink_problems[0].message
         sink.says = up.says
         settle_session(session, again=True)
-        assert session.untold == [] and sink.known == expected(session)
+        assert session.sink_problems == [] and sink.known == expected(session)
         assert receipts == {run_id: session.state.ledger.receipt_body(run_id) for run_id in receipts}
         assert session.state.outbox.stopped("graph") is None
 
@@ -280,7 +280,7 @@ def test_two_followers_at_once_deliver_everything(site: Installation) -> None:
 def test_nothing_is_opened_where_no_sink_is_configured(site: Installation) -> None:
     with site.open() as session:
         some_runs(site, session, 1)
-        assert ledger_sinks.sink_progress(session) == [] and session.untold == []
+        assert ledger_sinks.sink_progress(session) == [] and session.sink_problems == []
         assert not list(session.tables.scan("outbox", "sink/"))
         with pytest.raises(BadInput):
             ledger_sinks.retry(session, "graph")

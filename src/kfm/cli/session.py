@@ -165,7 +165,7 @@ class Tally:
         dataset, problem, ours = what
         if ours:
             self._codes.insert(0, problem.exit_code)  # worse than what became of a run
-        told = what.told
+        told = what.message
         self.errors.append({"dataset": dataset, "code": problem.code, "message": told, "hint": problem.hint})
         self._screen.fail(f"{dataset}: {told}; {problem.hint}" if dataset else f"{told}; {problem.hint}")
 

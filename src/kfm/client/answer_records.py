@@ -70,7 +70,7 @@ class Ran(Displayable):
 def _problems(outcome: Outcome) -> Iterator[KfmError]:
     for what in outcome.undelivered:
         if what.ours:
-            told = type(what.problem)(what.told, hint=what.problem.hint)
+            told = type(what.problem)(what.message, hint=what.problem.hint)
             told.__cause__ = what.problem
             yield told
     for _, problem in outcome.problems:

@@ -62,7 +62,7 @@ def test_after_a_rollback_every_artifact_is_what_it_was_at_that_version(site: Si
         assert processed(view(known)) == processed(views[2])
         site.operate(session, "promote")
         assert view(known) == forward
-        assert session.untold == []
+        assert session.sink_problems == []
         holds(known, list(public_runs(session.state, session.objects)))
 
 

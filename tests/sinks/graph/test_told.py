@@ -57,7 +57,7 @@ def test_runs_commit_while_the_graph_is_down_and_nothing_is_lost(place: Path, kn
     with site.open() as session:
         site.some_runs(session, 4)
         settle_session(session)
-        (problem,) = session.untold
+        (problem,) = session.sink_problems
         assert problem.code == "unavailable" and f"127.0.0.1:{port}" in str(problem)
         assert progress(session.state, "graph").lag == len(runs_of(session)) == 6
         told = events_of(site)  # one sink holds up no other
@@ -66,7 +66,7 @@ def test_runs_commit_while_the_graph_is_down_and_nothing_is_lost(place: Path, kn
     assert any("/receipts/" in name for name in committed) and len(committed) > 20
     with forwarding(port, known.port), site.open() as session:
         settle_session(session, again=True)
-        assert session.untold == [] and progress(session.state, "graph").lag == 0
+        assert session.sink_problems == [] and progress(session.state, "graph").lag == 0
         holds(known, runs_of(session))
     assert site.rows() == committed
     assert events_of(site) == told
@@ -103,7 +103,7 @@ def test_the_current_view_is_right_after_a_rollback_and_forward_again(place: Pat
         run_operation(session, "rollback", "demo", {"to": "nothing"}, reason="withdrawn")
         settle_session(session)
         assert view() == {"kfm://ref/published/demo": (None, True)}
-        assert session.untold == []
+        assert session.sink_problems == []
         holds(known, runs_of(session))
 
 
@@ -163,7 +163,7 @@ def test_both_graphs_answer_alike(place: Path, known: Neo4jServer, count: int) -
                 run_operation(session, "promote", name, reason="an edition")
         (site.folder / "other.csv").write_text("no header\n" * 3)
         settle_session(session)
-        assert session.untold == []
+        assert session.sink_problems == []
         runs = runs_of(session)
         holds(known, runs)
         things = sorted({(each.id, each.checksum) for run in runs for each in run.used()})

@@ -33,7 +33,7 @@ class Recalled(NamedTuple):
     dataset: str
     rules: tuple[str, ...]  # the rules that closed it
     versions: int  # how many versions were public
-    told: tuple[str, ...]  # the sinks that had received it
+    received_by: tuple[str, ...]  # the sinks that had received it
     problem: KfmError | None = None  # why the withdrawal failed, if it did
 
 

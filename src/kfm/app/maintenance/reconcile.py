@@ -127,7 +127,7 @@ def repair(session: Session) -> tuple[list[Drift], list[Drift], list[tuple[str, 
         if not session.undelivered:
             raise
         problems += session.undelivered or [("", problem)]
-    problems += [("", problem) for problem in session.untold]
+    problems += [("", problem) for problem in session.sink_problems]
     problems += repair_all(session, published_datasets(session))[2]
     if session.config.catalog:
         try:

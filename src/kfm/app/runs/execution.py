@@ -34,7 +34,7 @@ class Undelivered(NamedTuple):
     ours: bool
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         return f"committed, but not delivered yet, do not repeat it: {self.problem.message}"
 
 
@@ -103,7 +103,7 @@ def settle(session: Session, outcome: Outcome, audience: Listener, *, all_are_ou
         for dataset, problem in session.undelivered:
             outcome.undelivered.append(Undelivered(dataset, problem, all_are_ours or dataset in ours))
             audience.undelivered(outcome.undelivered[-1])
-    for problem in session.untold:  # a sink that does not answer fails no run, but the outcome names it
+    for problem in session.sink_problems:  # a sink that does not answer fails no run, but the outcome names it
         outcome.undelivered.append(Undelivered("", problem, all_are_ours))
         audience.undelivered(outcome.undelivered[-1])
 

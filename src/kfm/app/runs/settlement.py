@@ -38,7 +38,7 @@ def settle_session(session: Session, *, again: bool = False) -> list[Effect]:
     session.publisher.trace.clear()  # a session that stays open must not keep all it ever did
     prune_inbox(session)
     if session.mode == "write":
-        session.untold = report_to_sinks(session, again=again)
+        session.sink_problems = report_to_sinks(session, again=again)
     if session.undelivered:
         raise session.undelivered[0][1]
     return effects

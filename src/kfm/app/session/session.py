@@ -62,7 +62,7 @@ class Session(msgspec.Struct, eq=False, kw_only=True, weakref=True):
     offered: Order | None = None  # the change request that the caller signed for the operation under way
     undelivered: list[tuple[str, KfmError]] = msgspec.field(default_factory=list)  # by the last settlement
     adopted: list[Receipt] = msgspec.field(default_factory=list)  # of rules that runs took into force
-    untold: list[KfmError] = msgspec.field(default_factory=list)  # sinks that failed in the last settlement
+    sink_problems: list[KfmError] = msgspec.field(default_factory=list)  # sinks that failed in the last settlement
 
     def __enter__(self) -> Session:
         return self

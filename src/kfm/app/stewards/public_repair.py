@@ -67,7 +67,7 @@ def take_back(session: Session) -> list[dict[str, Any]]:
             "rules": list(one.rules),
             "versions": one.versions,
             "remaining": sum(difference.kind == "foreign" for difference in differences(session, one.dataset)),
-            "received": [session.config.publish] if one.told else [],
+            "received": [session.config.publish] if one.received_by else [],
             "problem": one.problem.message if one.problem is not None else "",
         }
         for one in found

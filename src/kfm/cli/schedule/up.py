@@ -198,7 +198,7 @@ def _following(session: Session, upkeep: Daemon, tally: Tally) -> Callable[[], N
         except KfmError:
             if not session.undelivered:
                 raise
-        troubles = [*session.undelivered, *(("", problem) for problem in session.untold)]
+        troubles = [*session.undelivered, *(("", problem) for problem in session.sink_problems)]
         for dataset, problem in troubles:
             if (dataset, problem.code) not in said:
                 tally.undelivered(Undelivered(dataset, problem, ours=False))

@@ -119,15 +119,15 @@ def custodians(session: Session, dataset: str, move: RefMove) -> list[str]:
     """Return the custodians who decide about a version: those of its sources, of the version it replaces, and of the
     present labels."""
     try:
-        standings = [labelled(session, dataset)]
+        classifications = [labelled(session, dataset)]
     except BadInput:  # with unreadable labels nothing is published, but a withdrawal goes on
         if move.after:
             raise
-        standings = []
+        classifications = []
     for at in (move.before, move.after):
         version = session.state.ledger.version(dataset, at) if at else None
-        standings.append(version.standing if version is not None else None)
-    return sorted({name for each in standings if each is not None for name in each.custodians})
+        classifications.append(version.standing if version is not None else None)
+    return sorted({name for each in classifications if each is not None for name in each.custodians})
 
 
 def labelled(session: Session, dataset: str) -> Classification | None:
@@ -187,8 +187,8 @@ def signed_since(session: Session, dataset: str, subject: str, since: str) -> bo
     for order in every if keys is not None else ():
         request = order.request
         later = [act for act in order.acts if act.signed_at > since]
-        asked = (request.action, request.dataset, request.subject) == ("promote", dataset, subject)
-        if asked and order.state == "open" and decide(request, later, keys, now=now(session), used=()).allow:
+        is_about_this = (request.action, request.dataset, request.subject) == ("promote", dataset, subject)
+        if is_about_this and order.state == "open" and decide(request, later, keys, now=now(session), used=()).allow:
             return True
     return False
 

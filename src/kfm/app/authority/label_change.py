@@ -116,19 +116,19 @@ def _lowered(session: Session, touched: list[Label], after: Labels) -> tuple[Low
         for name in names if one.content in contents else ():
             found.setdefault(name, []).extend(says)
         keys[f"sealed/{one.content}"] = one.key_id
-    standings: list[tuple[str, Classification, Classification | None]] = []
+    classifications: list[tuple[str, Classification, Classification | None]] = []
     prints = []
     for name, says in found.items():
         known = protected.standing(name)
         if known is None or not says:
             continue
         whose |= set(known.custodians)
-        stands = joined(says)
-        if name in keys and stands.level == "public":
+        classified = joined(says)
+        if name in keys and classified.level == "public":
             prints.append((keys[name], name.partition("/")[2]))
-        if loosens(known, stands):
-            standings.append((name, known, None if stands.level == "public" else stands))
-    return Lowered(standings=standings, prints=prints), whose
+        if loosens(known, classified):
+            classifications.append((name, known, None if classified.level == "public" else classified))
+    return Lowered(standings=classifications, prints=prints), whose
 
 
 def clear_copies(session: Session, target: str) -> list[str]:
@@ -146,7 +146,7 @@ def clear_copies(session: Session, target: str) -> list[str]:
             if ref.sealed_with or not way.is_under(touched, ref.uri, ref.content_hash):
                 continue
             says = way.labelled(ref.uri, session.resolved.root, ref.content_hash)
-            if any(standing.level != "public" for standing in says):
+            if any(classification.level != "public" for classification in says):
                 found |= {at for at in (ref.content_hash, ref.accepted_hash) if at and session.objects.has(at)}
     return sorted(found)
 

@@ -86,8 +86,10 @@ def mistakes(session: Session, labels: Labels | None = None) -> Iterator[tuple[M
     except BadInput as problem:
         yield None, _unreadable(masked, problem)
         return
-    asked = (session.resolved.config, session.resolved.tree, holding, written)
-    if len(asked) == len(_last_right) and all(one is other for one, other in zip(asked, _last_right, strict=True)):
+    question = (session.resolved.config, session.resolved.tree, holding, written)
+    if len(question) == len(_last_right) and all(
+        one is other for one, other in zip(question, _last_right, strict=True)
+    ):
         return
     found = False
     for each in masked:
@@ -98,7 +100,7 @@ def mistakes(session: Session, labels: Labels | None = None) -> Iterator[tuple[M
         found = True
         yield None, _matches_nothing(session, written, index)
     if not found:
-        _last_right = asked
+        _last_right = question
 
 
 def _to_come(session: Session, trigger: Trigger) -> Labels | None:

@@ -52,8 +52,8 @@ def _custodians(session: Session, dataset: str, source: str) -> list[str]:
     if way is None:
         return []
     uri = masked_source(session.resolved, dataset, source).known_as
-    standing = way.stands(uri, session.resolved.root, "")
-    return list(standing.custodians) if standing is not None else []
+    classification = way.stands(uri, session.resolved.root, "")
+    return list(classification.custodians) if classification is not None else []
 
 
 def is_coarser(old: MaskingPolicy, new: MaskingPolicy) -> bool:

@@ -66,13 +66,13 @@ def _withdrawn(session: Session, dataset: str, rules: tuple[str, ...], versions:
     trigger = operation_trigger(updater, dataset, {"to": "nothing"}, session.clock, actor=ACTOR, reason=why)
     context = context_of(session, trigger, updater)
     context.guards.authority = lambda *_about: Warrant()
-    told = tuple(sink for sink in (OUTSIDE,) if session.state.outbox.told(sink, dataset) is not None)
+    received_by = tuple(sink for sink in (OUTSIDE,) if session.state.outbox.told(sink, dataset) is not None)
     try:
         receipt = run(context)
     except Broken:
         raise
     except KfmError as problem:
         session.log.event("dataset.unrecalled", dataset=dataset, error=problem)
-        return Recalled(dataset, rules, versions, told, problem)
+        return Recalled(dataset, rules, versions, received_by, problem)
     session.log.event("dataset.recalled", dataset=dataset, rules=list(rules), versions=versions, run_id=receipt.run_id)
-    return Recalled(dataset, rules, versions, told)
+    return Recalled(dataset, rules, versions, received_by)

@@ -99,7 +99,7 @@ def plan(session: Session, backfill: Backfill) -> PlannedBackfill:
     put: Callable[[bytes], str] = session.objects.put if session.mode == "write" else digest
     made, name = store_plan(header, marked(session, backfill.dataset, updater, backfill.partitions()), put)
     each_ms = expected_ms(session, backfill.dataset)
-    runs = sum(made.counts[letter] for letter in todo(made))
+    runs = sum(made.counts[mark] for mark in todo(made))
     return PlannedBackfill(made, name, runs, None if each_ms is None else each_ms * runs)
 
 
@@ -260,12 +260,12 @@ def _status(session: Session, id: str, dataset: str, limit: int) -> BackfillStat
     progress = board.progress()
     marks: dict[str, int] = {}
     failing: list[FailedPartition] = []
-    for position, letter, name in board.partitions():
-        marks[letter] = marks.get(letter, 0) + 1
-        if letter in BAD and len(failing) < limit:
-            failing.append(FailedPartition(name, WORDS[letter], board.run_of(position, progress)))
-    left = sum(marks.get(letter, 0) for letter in todo(board.plan))
-    counts = {WORDS[letter]: n for letter, n in marks.items() if letter not in todo(board.plan)}
+    for position, mark, name in board.partitions():
+        marks[mark] = marks.get(mark, 0) + 1
+        if mark in BAD and len(failing) < limit:
+            failing.append(FailedPartition(name, WORDS[mark], board.run_of(position, progress)))
+    left = sum(marks.get(mark, 0) for mark in todo(board.plan))
+    counts = {WORDS[mark]: n for mark, n in marks.items() if mark not in todo(board.plan)}
     state = _state(session, board, progress, is_there=bool(last.after))
     return BackfillStatus(
         id, board.plan.dataset, state, board.plan, at, counts, left, progress.asked, last.ts, last.actor, failing

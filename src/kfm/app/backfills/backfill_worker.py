@@ -57,10 +57,10 @@ class FollowingTriggers:
             return
         for schedule in schedules_of(session.resolved):
             if schedule.id in plan.after and not is_paused(session.state, schedule):
-                asked = new_trigger(
+                trigger = new_trigger(
                     session, schedule.dataset, kind="event", actor="kfm backfill", window=schedule.window
                 )
-                self._asked.append(asked)
+                self._asked.append(trigger)
 
     def __call__(self, partition: str) -> list[Trigger]:
         what = f"partition {partition} of " if partition else ""
@@ -210,8 +210,8 @@ def _begun(session: Session, board: BackfillProgress) -> Trigger:
         )
     moved = next(iter(session.state.refs.history(board.ref, reverse=True, limit=1)))
     reason = f"backfill {plan.backfill}" + (f": {moved.reason}" if moved.reason else "")
-    asked = new_trigger(session, plan.dataset, actor=moved.actor, reason=reason)
-    return replace(asked, correlation_id=f"backfill.{plan.backfill}.{plan.n}", pool=plan.pool, low=True)
+    trigger = new_trigger(session, plan.dataset, actor=moved.actor, reason=reason)
+    return replace(trigger, correlation_id=f"backfill.{plan.backfill}.{plan.n}", pool=plan.pool, low=True)
 
 
 class Backfills:

@@ -188,14 +188,14 @@ def _shown(before: Rows, after: Rows, digest: Digest, found: _Found) -> tuple[Ro
     if not found.wanted:
         return ()
     sides = [_with_keys(rows, digest, found.wanted) for rows in (before, after)]
-    told = []
+    changes = []
     for key, what in found.wanted.items():
         old, new = (side.get(key, {}) for side in sides)
         went = [row for whole, row in old.items() if whole not in new] or list(old.values())
         came = [row for whole, row in new.items() if whole not in old] or list(new.values())
         gone, here = went[0] if what != "added" else None, came[0] if what != "removed" else None
-        told.append(RowChange(change=what, before=gone, after=here))
-    return tuple(told)
+        changes.append(RowChange(change=what, before=gone, after=here))
+    return tuple(changes)
 
 
 def _with_keys(rows: Rows, digest: Digest, wanted: dict[bytes, str]) -> dict[bytes, dict[bytes, dict[str, Any]]]:

@@ -193,13 +193,13 @@ def compare(
         listed.append(each)
         left -= len(each.rows.shown) if each.rows is not None else 0
     counts = {what: sum(1 for each in listed if each.change.what == what) for what in ("added", "changed", "removed")}
-    told = [each.rows for each in listed if each.rows is not None]
+    differences = [each.rows for each in listed if each.rows is not None]
     return Difference(
         before=before,
         after=after,
         **counts,
         changes=listed,
-        rows=_together(told) if len(told) == len(listed) else None,
+        rows=_together(differences) if len(differences) == len(listed) else None,
         why=next((each.why for each in listed if each.why), ""),
     )
 
@@ -277,11 +277,11 @@ def _keys(session: Session, given: tuple[str, ...], *datasets: str) -> Callable[
     return of
 
 
-def _together(told: list[RowDifference]) -> RowDifference:
+def _together(differences: list[RowDifference]) -> RowDifference:
     return RowDifference(
-        added=sum(each.added for each in told),
-        changed=sum(each.changed for each in told),
-        removed=sum(each.removed for each in told),
+        added=sum(each.added for each in differences),
+        changed=sum(each.changed for each in differences),
+        removed=sum(each.removed for each in differences),
     )
 
 

@@ -47,9 +47,9 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[CheckResult]:
             found += durability(settings())
         waiting = sum(1 for _ in session.state.runs.unfinished())
         found.append(CheckResult(check="runs.unfinished", ok=True, found=str(waiting)))
-        owed = sorted(session.state.outbox.due("publish"))
-        why = "`kfm resume` delivers what was committed and is still pending" if owed else ""
-        found.append(CheckResult(check="publish.waiting", ok=True, found=", ".join(owed) or "0", why=why))
+        pending = sorted(session.state.outbox.due("publish"))
+        why = "`kfm resume` delivers what was committed and is still pending" if pending else ""
+        found.append(CheckResult(check="publish.waiting", ok=True, found=", ".join(pending) or "0", why=why))
         unfit = label_verdicts(session)
         found += unfit
         found += published_verdicts(session, unfit=bool(unfit))
@@ -171,8 +171,8 @@ def published_verdicts(session: Session, *, unfit: bool = False) -> list[CheckRe
         except BadInput as problem:
             if not unfit:
                 raise
-            told = f"withdraw it: `kfm rollback {name} --to nothing --reason …`, or mend that"
-            found.append(CheckResult(check=ref.replace("/", "."), ok=False, found=problem.message, why=told))
+            cure = f"withdraw it: `kfm rollback {name} --to nothing --reason …`, or mend that"
+            found.append(CheckResult(check=ref.replace("/", "."), ok=False, found=problem.message, why=cure))
             continue
         found.append(
             CheckResult(

@@ -59,7 +59,7 @@ def reported_runs(session: Session) -> Iterator[PublicRun]:
     """Yield the runs that were reported to the graph, in ledger order."""
     outbox, name = session.state.outbox, GraphSink.name
     cursor = outbox.cursor(name)
-    not_yet = {*outbox.waiting(name), *(letter.index for letter in outbox.dead(name))}
+    not_yet = {*outbox.waiting(name), *(message.index for message in outbox.dead(name))}
     for entry in session.state.ledger.entries():
         if entry.index > cursor:
             return

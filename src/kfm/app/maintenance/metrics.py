@@ -26,12 +26,12 @@ MINUTE_MS = 60_000
 
 def events(session: Session, datasets: Sequence[str], *, after: int = 0, limit: int = -1) -> Iterator[dict[str, Any]]:
     """Yield the events of runs after this ledger entry, of at most `limit` runs; without datasets, of all."""
-    wanted, told = frozenset(datasets), 0
+    wanted, count = frozenset(datasets), 0
     for entry in session.state.ledger.entries(after=after):
-        if told == limit:
+        if count == limit:
             return
         if not wanted or entry.dataset in wanted:
-            told += 1
+            count += 1
             run = public_run(session.state, session.objects, entry)
             if not run.dry_run:
                 yield from signals(run, _facts(session, entry, run.before, run.finished_at))
@@ -80,11 +80,11 @@ def _lifecycle(session: Session) -> Metric:
 
 
 def _freshness(session: Session) -> Iterator[Metric]:
-    told = freshness(session, sorted(session.config.datasets))
-    ages = [({"dataset": each.dataset}, float(each.age_min)) for each in told if each.age_min is not None]
+    datasets = freshness(session, sorted(session.config.datasets))
+    ages = [({"dataset": each.dataset}, float(each.age_min)) for each in datasets if each.age_min is not None]
     yield Metric("kfm_freshness_age_minutes", "gauge", "age of what is public", sorted(ages, key=str))
     deltas = []
-    for each in told:
+    for each in datasets:
         said = dataset_config(session, each.dataset).freshness
         if said is not None and each.age_min is not None:
             most = length_ms(said.max_age) if said.max_age else None

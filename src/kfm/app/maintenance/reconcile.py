@@ -108,8 +108,8 @@ def _behind(session: Session) -> Iterator[Drift]:
     for each in sink_progress(session):
         if each.lag > each.waiting:
             yield Drift(place="sink", dataset="", what="behind", about=each.name)
-        for letter in each.dead:
-            yield Drift(place="sink", dataset=letter.dataset, what="refused", about=f"{each.name} {letter.index}")
+        for message in each.dead:
+            yield Drift(place="sink", dataset=message.dataset, what="refused", about=f"{each.name} {message.index}")
 
 
 def repair(session: Session) -> tuple[list[Drift], list[Drift], list[tuple[str, KfmError]]]:

@@ -30,9 +30,9 @@ AT_ONCE = 20_000  # files in one sync
 
 def catalog_follower(session: Session) -> Follower:
     """Return the follower that keeps the catalog folder current. BadInput if no catalog is configured."""
-    letters = _letters(session)
+    messages = _letters(session)
     return Follower(
-        CatalogFolder(_folder(session)), letters, sink_lock(session.resolved, CATALOG), AT_ONCE, letters.note
+        CatalogFolder(_folder(session)), messages, sink_lock(session.resolved, CATALOG), AT_ONCE, messages.note
     )
 
 
@@ -93,7 +93,7 @@ def _build(session: Session, folder: str = "") -> dict[str, int]:
 
 def _expected(session: Session, letters: CatalogLetters) -> Iterator[tuple[str, Any]]:
     """Yield every file of the catalog, then each folder with the names that belong in it."""
-    told: list[tuple[str, Catalogued]] = []
+    entries: list[tuple[str, Catalogued]] = []
     sweeps: list[tuple[str, frozenset[str]]] = []
     for name in datasets(session):
         now, paths = letters.standing(name), set()
@@ -101,8 +101,8 @@ def _expected(session: Session, letters: CatalogLetters) -> Iterator[tuple[str, 
             paths.add(path)
             yield path, body
         sweeps.append((f"{name}/", frozenset(paths)))
-        told.append((name, now.catalogued()))
-    yield from roots(told, letters.places)
+        entries.append((name, now.catalogued()))
+    yield from roots(entries, letters.places)
     yield from sweeps
 
 
@@ -138,21 +138,21 @@ def items(session: Session, dataset: str) -> Iterator[bytes]:
 
 def show(session: Session, dataset: str = "") -> Any:
     """Return the catalog content from the state: of all datasets, or of one with its versions."""
-    letters = catalog_messages(session)
+    messages = catalog_messages(session)
     if dataset:
-        now = letters.of(dataset)
+        now = messages.of(dataset)
         if not now.standing:
             raise BadInput(f"nothing of {dataset} is published", hint=f"`kfm publish {dataset}` publishes it")
         return [msgspec.json.decode(body) for path, body in now.versions()]
     found = []
     for name in datasets(session):
-        now = letters.of(name)
+        now = messages.of(name)
         if now.standing:
-            told = now.catalogued()
+            entry = now.catalogued()
             found.append(
                 {
                     "dataset": name,
-                    "title": told.title,
+                    "title": entry.title,
                     "version": now.standing[-1],
                     "versions": len(now.standing),
                     "path": stac.collection_path(name),

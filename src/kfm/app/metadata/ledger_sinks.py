@@ -61,6 +61,6 @@ def retry(session: Session, name: str) -> list[KfmError]:
     """Report to a sink now, also what it refused before. Return its problems. BadInput if there is no such sink."""
     known = [follower.sink.name for follower in followers(session)]
     if name not in known:
-        told = ", ".join(known) or "none"
-        raise BadInput("there is no sink of this name", hint=f"the configuration has: {told}")
+        names = ", ".join(known) or "none"
+        raise BadInput("there is no sink of this name", hint=f"the configuration has: {names}")
     return report_to_sinks(session, again=True, only=name)

@@ -21,9 +21,9 @@ def openlineage_followers(
     resolved: Resolved, state: State, objects: Objects, lock: Callable[[str], Callable[[], Lock]]
 ) -> Iterator[Follower]:
     """Yield a follower for each configured OpenLineage sink."""
-    letters = each_run(partial(public_run, state, objects), openlineage.events)
+    messages = each_run(partial(public_run, state, objects), openlineage.events)
     for sink in _sinks(resolved):
-        yield Follower(sink, letters, lock(sink.name))
+        yield Follower(sink, messages, lock(sink.name))
 
 
 def _sinks(resolved: Resolved) -> Iterator[Sink]:

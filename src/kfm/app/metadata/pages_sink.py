@@ -27,8 +27,8 @@ class PublicPages(CatalogFolder):
 
 def pages_follower(session: Session) -> Follower:
     """Return the follower that keeps the pages current."""
-    letters = _letters(session)
-    return Follower(_sink(session), letters, sink_lock(session.resolved, PAGES), note=letters.note)
+    messages = _letters(session)
+    return Follower(_sink(session), messages, sink_lock(session.resolved, PAGES), note=messages.note)
 
 
 def _sink(session: Session) -> PublicPages:
@@ -41,35 +41,35 @@ def _letters(session: Session) -> PageLetters:
 
 def expected_page(session: Session, dataset: str) -> dict[str, str]:
     """Return the path and digest of a dataset's page; empty if it has none."""
-    told = _letters(session).told().get(dataset) if session.resolved.config.pages else None
-    return {path_of(dataset): told.page} if told is not None and told.page else {}
+    entry = _letters(session).told().get(dataset) if session.resolved.config.pages else None
+    return {path_of(dataset): entry.page} if entry is not None and entry.page else {}
 
 
 def expected_pages(session: Session) -> Iterator[tuple[str, str, dict[str, str]]]:
     """Yield every page with its digest, and the versions it was made from, by dataset."""
-    told = _letters(session).told() if session.resolved.config.pages else {}
-    made_from = {dataset: str(each.dcat["version"]) for dataset, each in sorted(told.items()) if each.page}
+    entries = _letters(session).told() if session.resolved.config.pages else {}
+    made_from = {dataset: str(each.dcat["version"]) for dataset, each in sorted(entries.items()) if each.page}
     for dataset, version in made_from.items():
-        yield path_of(dataset), told[dataset].page, {dataset: version}
-    if told:
-        yield PAGE, digest(front(told)), made_from
+        yield path_of(dataset), entries[dataset].page, {dataset: version}
+    if entries:
+        yield PAGE, digest(front(entries)), made_from
 
 
 def front_differs(session: Session) -> Iterator[Difference]:
     """Yield the differences of the index page."""
-    told = _letters(session).told() if session.resolved.config.pages else {}
-    if told:
-        expected = {PAGE: digest(front(told))}
+    entries = _letters(session).told() if session.resolved.config.pages else {}
+    if entries:
+        expected = {PAGE: digest(front(entries))}
         for path, kind in _sink(session).differences(expected, ""):
             yield Difference(dataset="", path=path, kind=kind)  # type: ignore[arg-type]
 
 
 def build(session: Session) -> int:
     """Write all pages again from the state. Return how many were written or removed."""
-    follower, letters = pages_follower(session), _letters(session)
+    follower, messages = pages_follower(session), _letters(session)
     sink = _sink(session)
     with taking_turns(follower, session.clock):
-        sink.send(list(letters.letters(sorted(letters.told()))))
+        sink.send(list(messages.letters(sorted(messages.told()))))
         with session.state.transaction() as tx:
-            letters.note(tx)
+            messages.note(tx)
     return sink.written + sink.removed

@@ -175,8 +175,8 @@ def _counts(version: DatasetVersion | None, changes: dict[str, int]) -> dict[str
     """Return the counts of a version; none if it is protected, because its size may not be shown."""
     if version is None or _is_hidden(version):
         return {}
-    told = {"keys": version.entries, "bytes": version.size, **{name: changes.get(name, 0) for name in changes}}
-    return {**told, "rows": version.validation.get("rows", 0), "held_rows": version.validation.get("held_rows", 0)}
+    counts = {"keys": version.entries, "bytes": version.size, **{name: changes.get(name, 0) for name in changes}}
+    return {**counts, "rows": version.validation.get("rows", 0), "held_rows": version.validation.get("held_rows", 0)}
 
 
 def _settings(theirs: Resolved, ours: Resolved, dataset: str) -> tuple[str, ...]:
@@ -267,7 +267,7 @@ def _inputs(session: Session, each: PreviewedDataset) -> Iterator[str]:
 
 def _catalog(session: Session, each: PreviewedDataset) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what would change in the catalog, and which documents would violate their schema."""
-    letters, moves = catalog_messages(session), list(session.state.refs.history(refs.published(each.dataset)))
+    messages, moves = catalog_messages(session), list(session.state.refs.history(refs.published(each.dataset)))
     last = RefEntry(
         ref=refs.published(each.dataset),
         n=len(moves) + 1,
@@ -280,7 +280,7 @@ def _catalog(session: Session, each: PreviewedDataset) -> tuple[tuple[str, ...],
         ts=rfc3339(session.clock.now_ms()),
     )
     try:
-        sides = [_documents(letters, each.dataset, some) for some in (moves, [*moves, last])]
+        sides = [_documents(messages, each.dataset, some) for some in (moves, [*moves, last])]
     except KfmError as problem:
         return (), (f"the catalog cannot be made ({problem.code})",)
     wrong = []

@@ -32,12 +32,12 @@ def graph(session: Session, wanted: str = "") -> AssetGraph:
         levels = {name: str(metadata_of(session.config.datasets, name).get("sensitivity", "unsaid")) for name in order}
         found: list[Dependency] = []
         assets: list[Asset] = []
-        stands: dict[str, Stands] = {}
+        statuses: dict[str, Stands] = {}
         for name in order:
             own = [each for each in _of(session, name, upstream, current, levels) if each.of in current]
             found += own
-            stands[name] = _together(current[name], own, stands)
-            assets.append(_asset(session, name, stands[name], current[name], levels[name], schedules))
+            statuses[name] = _together(current[name], own, statuses)
+            assets.append(_asset(session, name, statuses[name], current[name], levels[name], schedules))
     return AssetGraph(assets=assets, dependencies=found)
 
 
@@ -106,7 +106,7 @@ def _of(
         read.add(other)
         ref = refs.in_zone(said.zone, other)
         was = made.get((source, REF + ref), "")
-        stands, since, says = _status(session, ref, other, was, said.version) if version is not None else _never(name)
+        status, since, says = _status(session, ref, other, was, said.version) if version is not None else _never(name)
         may_tell = levels.get(other) in PUBLISHABLE
         yield Dependency(
             of=other,
@@ -117,7 +117,7 @@ def _of(
             pinned=said.version,
             made_of=was if may_tell else "",
             now=session.state.refs.at(ref) if may_tell else "",
-            stands=stands,
+            stands=status,
             since=since,
             says=says,
         )

@@ -41,13 +41,13 @@ def explain(session: Session, text: str) -> tuple[Explanation, list[PublicRun]]:
     return explain_thing(session, find_thing(session, text))
 
 
-def written(told: Explanation, runs: list[PublicRun], form: str) -> str:
+def written(explanation: Explanation, runs: list[PublicRun], form: str) -> str:
     """Return the explanation as text, HTML page or Mermaid chart."""
     if form == "html":
-        return page(told)
+        return page(explanation)
     if form == "mermaid":
         return chart(runs)
-    return as_text(told)
+    return as_text(explanation)
 
 
 def write_page(path: str, text: str) -> str:
@@ -73,7 +73,7 @@ def explain_thing(session: Session, thing: Thing) -> tuple[Explanation, list[Pub
         dataset = first.dataset
         version = thing.version or (first.version if thing.kind != "run" else "")
         published = _published(session, dataset, version) if version else None
-        told = build_explanation(
+        explanation = build_explanation(
             ExplanationSubject(
                 thing=thing.name,
                 kind=thing.kind,
@@ -91,7 +91,7 @@ def explain_thing(session: Session, thing: Thing) -> tuple[Explanation, list[Pub
             cut=cut,
         )
     runs = {run.index: run for run in (first, *upstream)}
-    return told, [runs[index] for index in sorted(runs)]
+    return explanation, [runs[index] for index in sorted(runs)]
 
 
 # -- the maker

@@ -90,9 +90,9 @@ def why_not(session: Session, text: str) -> WhyNot:
     return WhyNot(thing=thing.name, kind=thing.kind, dataset=dataset, reasons=tuple(dict.fromkeys(found)))
 
 
-def exit_code(told: WhyNot) -> int:
+def exit_code(answer: WhyNot) -> int:
     """Return the exit code of the first reason."""
-    first = next(iter(told.reasons), None)
+    first = next(iter(answer.reasons), None)
     return EXIT_CODES["done"] if first is None else CODES.get(first.what, EXIT_CODES["noop"])
 
 
@@ -165,29 +165,29 @@ def _of_run(session: Session, run_id: str) -> Iterator[Reason]:
         if run is not None:
             yield from _open_run(session, run)
         return
-    told = public_run(session.state, session.objects, entry_of(session.state, run_id), parts=False)
-    about = told.dataset
-    since, cites = receipt.finished_at, (told.receipt_digest,)
+    public = public_run(session.state, session.objects, entry_of(session.state, run_id), parts=False)
+    about = public.dataset
+    since, cites = receipt.finished_at, (public.receipt_digest,)
     if receipt.outcome in ("noop", "unchanged"):
-        yield Reason(what="noop", why=_nothing_new(session, receipt), do=_again(told), since=since, cites=cites)
+        yield Reason(what="noop", why=_nothing_new(session, receipt), do=_again(public), since=since, cites=cites)
     elif receipt.outcome == "frozen":
         yield Reason(
             what="frozen", why=f"run {run_id} met a freeze, and its trigger was kept", do=f"kfm why-not {about}",
             since=since, cites=cites,
         )  # fmt: skip
     elif receipt.outcome == "held":
-        yield Reason(what="held", why=_error(told, receipt), do=f"kfm quarantine {about}", since=since, cites=cites)
+        yield Reason(what="held", why=_error(public, receipt), do=f"kfm quarantine {about}", since=since, cites=cites)
     elif receipt.outcome in ("denied", "escalated"):
         rule = next((rule for one in receipt.policy_decisions if not one.allow for rule in one.rules), "")
         do = f"kfm review list; kfm policy explain {about}" if receipt.outcome == "escalated" else ""
         yield Reason(
-            what="approval" if receipt.outcome == "escalated" else "blocked", why=_error(told, receipt),
+            what="approval" if receipt.outcome == "escalated" else "blocked", why=_error(public, receipt),
             do=do or f"kfm policy gates {about}", rule=rule, since=since, cites=cites,
         )  # fmt: skip
     elif receipt.status == "FAILED":
-        again = f"kfm run {about}" if told.op == "ingest" else f"kfm {told.op} {about} --reason …"
+        again = f"kfm run {about}" if public.op == "ingest" else f"kfm {public.op} {about} --reason …"
         do = f"kfm runs show {run_id}, correct it, then {again}"
-        yield Reason(what="failed", why=_error(told, receipt), do=do, since=since, cites=cites)
+        yield Reason(what="failed", why=_error(public, receipt), do=do, since=since, cites=cites)
 
 
 def _nothing_new(session: Session, receipt: Receipt) -> str:
@@ -199,18 +199,18 @@ def _nothing_new(session: Session, receipt: Receipt) -> str:
     return f"nothing that it reads has changed since {at[:19] or 'what is there'} was made{code}"
 
 
-def _again(told: PublicRun) -> str:
-    if told.op != "ingest":
+def _again(run: PublicRun) -> str:
+    if run.op != "ingest":
         return ""
-    return f"kfm run {told.dataset} --force --reason …, or change the source or the updater's version"
+    return f"kfm run {run.dataset} --force --reason …, or change the source or the updater's version"
 
 
-def _error(told: PublicRun, receipt: Receipt) -> str:
+def _error(run: PublicRun, receipt: Receipt) -> str:
     """Return the error message of a run; for data that is not public only its code."""
     note = next(iter(receipt.errors), None)
     if note is None:
         return f"run {receipt.run_id} ended as {receipt.outcome}"
-    if told.labels is None:
+    if run.labels is None:
         return note.message
     return f"run {receipt.run_id} ended as {receipt.outcome} ({note.code})"
 
@@ -322,10 +322,10 @@ def _unreported(session: Session, dataset: str, sink: str) -> Iterator[Reason]:
     if (stopped := outbox.stopped(sink)) is not None:
         said = f"sink {sink} has failed since {stopped.since}, after {stopped.tries} tries"
         yield Reason(what="undelivered", why=said, do=do, rule=stopped.code, since=stopped.since)
-    for letter in outbox.dead(sink):
-        if letter.dataset == dataset:
-            said = f"sink {sink} did not receive run {letter.run_id}"
-            yield Reason(what="undelivered", why=said, do=do, rule=letter.code, since=letter.since)
+    for message in outbox.dead(sink):
+        if message.dataset == dataset:
+            said = f"sink {sink} did not receive run {message.run_id}"
+            yield Reason(what="undelivered", why=said, do=do, rule=message.code, since=message.since)
 
 
 def _late(session: Session, dataset: str) -> Iterator[Reason]:

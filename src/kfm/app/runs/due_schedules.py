@@ -147,8 +147,8 @@ def one(resolved: Resolved, id: str) -> Schedule:
 
 def request_run(session: Session, schedule: Schedule, *, actor: str, reason: str) -> Trigger:
     """Store a manual trigger for a schedule's dataset, apart from its ticks, and return it. It is durable on return."""
-    asked = new_trigger(session, schedule.dataset, kind="manual", window=schedule.window, actor=actor, reason=reason)
-    return keep(session.state, replace(asked, pool=schedule.pool))
+    trigger = new_trigger(session, schedule.dataset, kind="manual", window=schedule.window, actor=actor, reason=reason)
+    return keep(session.state, replace(trigger, pool=schedule.pool))
 
 
 def schedule_statuses(session: Session) -> Iterator[ScheduleStatus]:
@@ -305,8 +305,8 @@ class Ticker:
         return self._next[0][0] if self._next else None
 
     def _asking(self, schedule: Schedule, _now_ms: int) -> Trigger:
-        asked = new_trigger(self._session, schedule.dataset, kind="schedule", actor="kfm up", window=schedule.window)
-        return replace(asked, pool=schedule.pool)
+        trigger = new_trigger(self._session, schedule.dataset, kind="schedule", actor="kfm up", window=schedule.window)
+        return replace(trigger, pool=schedule.pool)
 
     def _mark(self, schedule: Schedule) -> str:
         """Return a digest of everything that determines the output of a static dataset. While it stays the same, no new

@@ -43,8 +43,8 @@ def event_trigger(session: Session, dataset: str, kind: TriggerKind, *, actor: s
         session.log.event("event.passed", schedule=schedule.id)
         return None
     reason = f"schedule {schedule.id}, event: {reason}"
-    asked = new_trigger(session, dataset, kind="event", actor=actor, reason=reason, window=schedule.window)
-    return replace(asked, pool=schedule.pool)
+    trigger = new_trigger(session, dataset, kind="event", actor=actor, reason=reason, window=schedule.window)
+    return replace(trigger, pool=schedule.pool)
 
 
 def note_event(session: Session, tx: Tx, trigger: Trigger) -> None:

@@ -107,9 +107,9 @@ def _of(session: Session, seen: _Seen, name: str, now_ms: int, late_above: list[
     if made is None:
         return Freshness(dataset=name, verdict="never", as_of="", age_min=None, target=target, late_min=0, blame={})
     as_of_ms = parse_instant(made.created_at, "a version")
-    told = [*_spells(session, seen, name, as_of_ms, now_ms), *pooled, *_above(late_above, as_of_ms, now_ms)]
-    told = _read(session, name, made, as_of_ms, now_ms, told)
-    owed = blame(as_of_ms, now_ms, told)
+    causes = [*_spells(session, seen, name, as_of_ms, now_ms), *pooled, *_above(late_above, as_of_ms, now_ms)]
+    causes = _read(session, name, made, as_of_ms, now_ms, causes)
+    blamed = blame(as_of_ms, now_ms, causes)
     verdict, late_min = judged(said, as_of_ms, now_ms)
     return Freshness(
         dataset=name,
@@ -118,7 +118,7 @@ def _of(session: Session, seen: _Seen, name: str, now_ms: int, late_above: list[
         age_min=max(now_ms - as_of_ms, 0) // MINUTE_MS,
         target=target,
         late_min=late_min,
-        blame=owed,
+        blame=blamed,
     )
 
 
@@ -179,7 +179,7 @@ def _pooled(session: Session) -> dict[str, list[Spell]]:
 
 
 def _read(
-    session: Session, name: str, made: DatasetVersion, since_ms: int, now_ms: int, told: list[Spell]
+    session: Session, name: str, made: DatasetVersion, since_ms: int, now_ms: int, causes: list[Spell]
 ) -> list[Spell]:
     """Add the period in which a derived dataset could not change, because no dataset that it reads had a new version.
     If it reads nothing else, an unchanged source is also counted as a late upstream dataset."""
@@ -187,12 +187,12 @@ def _read(
     run = session.state.runs.get(made.validated_by or made.run_id)
     read = {refs.in_zone(said.zone, other) for _, other, said in read_by(declared) if not said.version}
     if not read or run is None:
-        return told
+        return causes
     was = {ref.uri.removeprefix(REF): ref.content_hash for ref in run.inputs}
     if len(read) == len(declared.sources):
-        told = [each if each.cause != "source late" else each._replace(cause="upstream late") for each in told]
+        causes = [each if each.cause != "source late" else each._replace(cause="upstream late") for each in causes]
     news = [at_ms for ref in read if (at_ms := _left(session, ref, was.get(ref, ""))) is not None]
-    return [*told, Spell(since_ms, max(min(news, default=now_ms), since_ms), "upstream late")]
+    return [*causes, Spell(since_ms, max(min(news, default=now_ms), since_ms), "upstream late")]
 
 
 def _left(session: Session, ref: str, version: str) -> int | None:

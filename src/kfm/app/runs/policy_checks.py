@@ -117,12 +117,12 @@ def policies_in_force(resolved: Resolved) -> dict[str, Any]:
     here."""
     policies = policies_of(resolved)
     gates = Gates(resolved, "", {})
-    asked = gates.decider().decide({"gate": "zone", "subjects": ["sha256:" + "0" * 64]})
-    broken = [rule for rule in asked.rules if rule.startswith(("engine.", "question."))]
+    decision = gates.decider().decide({"gate": "zone", "subjects": ["sha256:" + "0" * 64]})
+    broken = [rule for rule in decision.rules if rule.startswith(("engine.", "question."))]
     if broken:
-        raise Denied("; ".join(asked.reasons), hint="look at `policy:` in kfm.yml, and at the server it names")
+        raise Denied("; ".join(decision.reasons), hint="look at `policy:` in kfm.yml, and at the server it names")
     own = [name.removeprefix("own/") for name, _ in policies.files if name.startswith("own/")]
-    return {"policy_digest": policies.digest, "engine": asked.engine, "own": own}
+    return {"policy_digest": policies.digest, "engine": decision.engine, "own": own}
 
 
 def own_tests(resolved: Resolved) -> tuple[str, list[PolicyTest]]:

@@ -274,11 +274,11 @@ def _asks(trigger: Trigger) -> str:
     """Return the move that an operation's trigger waits to make; empty for a run."""
     if trigger.kind != "operation":
         return ""
-    asked, params = trigger.updater_id.removeprefix("kfm-"), trigger.params
+    operation, params = trigger.updater_id.removeprefix("kfm-"), trigger.params
     if "before" not in params:
-        return asked
+        return operation
     ref = params.get("ref") or refs.published(trigger.dataset)
-    return f"{asked} {ref} from {params['before']} to {params['to']}"
+    return f"{operation} {ref} from {params['before']} to {params['to']}"
 
 
 def version_of(session: Session, receipt: Receipt) -> str:

@@ -89,8 +89,8 @@ def take(session: Session, messages: Sequence[Message]) -> list[list[str] | None
     def told(message: Message) -> list[Trigger]:
         who, why = f"webhook:{message.source_id}", f"{message.trigger}: {message.event_type}"
         datasets = session.config.webhooks[message.source_id].datasets
-        asked = (event_trigger(session, name, "webhook", actor=who, reason=why) for name in datasets)
-        return [trigger for trigger in asked if trigger is not None]
+        found = (event_trigger(session, name, "webhook", actor=who, reason=why) for name in datasets)
+        return [trigger for trigger in found if trigger is not None]
 
     return triggers.take(session.state, messages, told, session.clock.now_ms(), partial(note_event, session))
 

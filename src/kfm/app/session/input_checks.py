@@ -47,12 +47,12 @@ def checked_overrides(
     if type(allow_deletions) is not int or not 0 <= allow_deletions < 10**15:
         name = spelled("allow_deletions")
         raise BadInput(f"{name} is not a number of keys", hint="give a whole number, 1 or more")
-    asked = {"force": bool(force), "abandon": bool(abandon), "allow_deletions": allow_deletions}
-    for name, given in asked.items():
+    overrides = {"force": bool(force), "abandon": bool(abandon), "allow_deletions": allow_deletions}
+    for name, given in overrides.items():
         if given and not reason.strip():
             added = f"add {spelled('reason')}" if spelled is as_flag else "give one"
             raise BadInput(f"{spelled(name)} needs a reason", hint=f"{added}; it goes into the ledger")
-    return asked
+    return overrides
 
 
 def known_dataset(resolved: Resolved, text: str) -> str:

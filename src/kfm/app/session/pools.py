@@ -47,14 +47,14 @@ def slot(session: Session, context: RunContext, *, patient: bool) -> Iterator[No
     if not pool or _is_cancelled(session, unfinished):  # a cancelled run only ends
         yield
         return
-    asked = _asking(session, pool, trigger, unfinished)
+    request = _asking(session, pool, trigger, unfinished)
     try:
-        taken = _wait(session, asked, context, patient=patient)
+        taken = _wait(session, request, context, patient=patient)
     except Full:
         raise
     except BaseException:
         with suppress(KfmError):
-            leave(session.state, asked)
+            leave(session.state, request)
         raise
     if taken is None:
         yield
@@ -135,14 +135,14 @@ def pool_statuses(session: Session, pools: Sequence[str]) -> list[Pool]:
     now_ms = session.clock.now_ms()
     found = []
     for name in pools:
-        stands, slots = claims(session, name), session.config.pools[name]
+        status, slots = claims(session, name), session.config.pools[name]
         found.append(
             Pool(
                 pool=name,
                 slots=slots,
-                free=max(slots - len(stands.held), 0),
-                held=[_claim_record(claim, now_ms) for claim in stands.held],
-                waiting=[_claim_record(claim, now_ms) for claim in stands.waiting],
+                free=max(slots - len(status.held), 0),
+                held=[_claim_record(claim, now_ms) for claim in status.held],
+                waiting=[_claim_record(claim, now_ms) for claim in status.waiting],
             )
         )
     return found
@@ -165,8 +165,8 @@ def waits(session: Session) -> dict[str, list[tuple[int, int]]]:
     """Return by dataset the periods in which its present runs waited for a slot."""
     found: dict[str, list[tuple[int, int]]] = {}
     for name in session.config.pools:
-        stands = claims(session, name)
-        for claim in (*stands.held, *stands.waiting):
+        status = claims(session, name)
+        for claim in (*status.held, *status.waiting):
             end_ms = claim.taken_ms or session.clock.now_ms()
             if end_ms > claim.since_ms:
                 found.setdefault(claim.about.partition("/")[0], []).append((claim.since_ms, end_ms))

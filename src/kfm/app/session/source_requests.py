@@ -27,10 +27,10 @@ def source_requests(declared: DatasetConfig | None, request: FetchRequest) -> tu
     read: Reads = {}
     for name, source in (declared.sources if declared else {}).items():
         contract = source.data_contract()
-        asked = None if contract == DataContract() else contract
+        checked = None if contract == DataContract() else contract
         if source.dataset:
             wanted = Wanted(dataset_id(source.dataset), source.zone, source.key, source.version, source.complete)
-            read[name] = (wanted, asked)
+            read[name] = (wanted, checked)
             continue
         again = request.revalidate_ms if source.revalidate_s is None else round(source.revalidate_s * 1000)
         fetched[name] = (
@@ -44,7 +44,7 @@ def source_requests(declared: DatasetConfig | None, request: FetchRequest) -> tu
                 complete=source.complete,
                 revalidate_ms=again,
             ),
-            asked,
+            checked,
         )
     return fetched, read
 

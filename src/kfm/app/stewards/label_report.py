@@ -98,23 +98,25 @@ def _sources(datasets: dict[str, DatasetConfig], wanted: str) -> Iterator[tuple[
 def _source_labels(session: Session, file: File, labels: Labels, dataset: str, source: str, today: str) -> SourceLabels:
     declared = session.config.datasets[dataset]
     address = declared.sources[source].known_as if source else ""
-    standing = classification_of(session, labels, dataset, address, declared.sensitivity or None, today)
+    classification = classification_of(session, labels, dataset, address, declared.sensitivity or None, today)
     return SourceLabels(
         dataset=dataset,
         source=source,
         address=address,
-        level=standing.level,
-        publishable=standing.publishable(),
-        resolution=standing.resolution,
-        care=standing.care,
-        access=standing.access,
-        custodians=standing.custodians,
-        sealed_by=standing.custodians[0] if standing.custodians and standing.level != "public" else "",
-        authorities=standing.authorities,
-        community_labels=standing.community_labels,
-        expires=standing.expires,
-        days_left=_days(today, standing.expires),
-        rules=standing.rules,
+        level=classification.level,
+        publishable=classification.publishable(),
+        resolution=classification.resolution,
+        care=classification.care,
+        access=classification.access,
+        custodians=classification.custodians,
+        sealed_by=classification.custodians[0]
+        if classification.custodians and classification.level != "public"
+        else "",
+        authorities=classification.authorities,
+        community_labels=classification.community_labels,
+        expires=classification.expires,
+        days_left=_days(today, classification.expires),
+        rules=classification.rules,
         labels=[file.at(index) for index in file.on(dataset=dataset, source=address)],
         made=_made(session, dataset),
     )

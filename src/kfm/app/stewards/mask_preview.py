@@ -92,14 +92,14 @@ class Previewed:
     def preview(self, rows: int) -> Preview:
         """Return the first `rows` records side by side, all if 0. The counts cover all records."""
         count = len(self.records) if not rows else min(rows, len(self.records))
-        standing = self.standing
+        classification = self.standing
         return Preview(
             policy=self.policy.id,
             version=self.policy.version,
             resolution=self.prepared.resolution,
             cells=len({one.cell for one in self.records if one.cell}),
-            publishable=standing.publishable() if standing else None,
-            rules=standing.rules if standing else (),
+            publishable=classification.publishable() if classification else None,
+            rules=classification.rules if classification else (),
             throw_away_key=self.throw_away,
             hidden=over_masked(self.records, self.prepared),
             columns=_columns(self.table, self.records, self.prepared),

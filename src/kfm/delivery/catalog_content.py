@@ -1,8 +1,7 @@
-"""What the catalog says of each dataset, read from where it stands: nothing but what is public, and nothing that a
-rollback would leave behind.
+"""The catalog entries of one dataset: only what is public, and nothing that a rollback would leave behind.
 
-All of it is a function of the versions that stand and of the runs that made them; not of who put them there, how often
-or in which order. So a catalog that is built anew is the catalog that grew, to the byte.
+The entries depend on the published versions and on the runs that made them, not on who published them, how often or in
+which order. So a catalog that is built again is byte for byte the catalog that grew.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ Changes = Iterator[tuple[str, bytes | None]]
 
 
 class Catalogued(Record, frozen=True):
-    """What the catalog says of a dataset, as far as the next change has to know it."""
+    """What the catalog says about a dataset, as far as the next change needs it."""
 
-    standing: tuple[str, ...]  # the versions that were told of, the current one last
-    whole: bool  # every entry of the current one has an item
+    standing: tuple[str, ...]  # the versions in the catalog, the current one last
+    whole: bool  # whether every entry of the current version has an item
     title: str
     dcat: dict[str, Any]  # its entry in catalog.jsonld
-    places: str  # digest of where everything was then
+    places: str  # digest of the locations of all files then
     covered: int  # entries of the ledger that a signed head covered then
 
 
 class Cataloguing:
-    """Of one dataset, at the moves of its published ref."""
+    """The catalog documents of one dataset, from the moves of its published ref."""
 
     def __init__(
         self,
@@ -64,14 +63,14 @@ class Cataloguing:
         self._first_moves = {move.after: move for move in reversed(moves)}
         self._entries = _Entries(state, dataset)
         self._proofs = proofs or Proofs(state)
-        self._count = -1  # items that the collection links to
+        self._count = -1  # how many items the collection links to
         self._told: dict[str, PublicRun] = {}
         self._described: PublicVersion | None = None
 
-    # -- the whole of it
+    # -- the whole entry
 
     def documents(self) -> Documents:
-        """Every file below the dataset's folder, by its path below the catalog's; what is linked before what links."""
+        """Yield every file of the dataset with its path in the catalog. A file comes after the files that it links to."""
         if not self.standing:
             return
         keys: list[Key] = []
@@ -86,7 +85,7 @@ class Cataloguing:
         yield self.page()
 
     def catalogued(self) -> Catalogued:
-        """For the note of it, once all of it was told; empty if nothing stands."""
+        """Return the note to keep once the whole catalog entry was written; an empty one if no version is published."""
         where = digest(canonical(self._places))
         if not self.standing:
             return Catalogued(standing=(), whole=False, title="", dcat={}, places=where, covered=0)
@@ -100,11 +99,11 @@ class Cataloguing:
             covered=self._proofs.covered,
         )
 
-    # -- what a change comes to
+    # -- the files that a change touches
 
     def since(self, known: Catalogued) -> Changes | None:
-        """What is other than what was told, None of a file that goes. No answer where that cannot be told apart:
-        versions were dropped or withdrawn, or a place has moved. Then all of it is said again."""
+        """Return the files that differ from what the catalog says, None for a file to remove. Return None where
+        versions were dropped or withdrawn, or a location changed: then the whole entry is written again."""
         if not (known.whole and known.standing and self.standing) or known.places != digest(canonical(self._places)):
             return None
         before, current = known.standing[-1], self.standing[-1]
@@ -117,7 +116,7 @@ class Cataloguing:
         return None
 
     def _gone_on(self, before: str, runs: Sequence[PublicRun]) -> Changes:
-        """To a version that was made of the one that was current."""
+        """Yield the changes to a version that was made from the current one."""
         gone = yield from self._touched(before, runs)
         for run in runs:
             yield from self._about(run)
@@ -129,7 +128,7 @@ class Cataloguing:
         yield from gone
 
     def _gone_back(self, known: Sequence[str], runs: Sequence[PublicRun]) -> Changes:
-        """To a version from which the one that was current was made."""
+        """Yield the changes to a version from which the current one was made."""
         gone = yield from self._touched(known[-1], runs)
         if runs:
             for version in self.standing[-2:-1]:
@@ -146,7 +145,7 @@ class Cataloguing:
             yield stac.version_path(self.dataset, version), None
 
     def _until(self, version: str, before: str) -> list[PublicRun] | None:
-        """The runs that led from one version to another; None if they did not."""
+        """Return the runs that led from one version to another; None if they did not."""
         found: list[PublicRun] = []
         for record in self._records(version):
             if record.digest == before:
@@ -157,7 +156,8 @@ class Cataloguing:
     def _touched(
         self, before: str, runs: Sequence[PublicRun]
     ) -> Generator[tuple[str, bytes | None], None, list[tuple[str, None]]]:
-        """The items of all that these runs made, as the current version has them; returned are those it has not."""
+        """Yield the items of everything that these runs made, as the current version has them. Return the keys that it
+        does not have."""
         current = self.standing[-1]
         touched = {artifact.key for run in runs for artifact in run.artifacts}
         touched.update(change.key for change in manifests.changes(self._objects, before, current))
@@ -167,19 +167,19 @@ class Cataloguing:
         return [(stac.item_path(self.dataset, key), None) for key in sorted(touched - there)]
 
     def _collected(self) -> tuple[str, bytes]:
-        """The collection of a current version whose every entry has an item."""
+        """Return the collection of a current version in which every entry has an item."""
         keys = [entry.key for entry in manifests.entries(self._objects, self.standing[-1])]
         self._count = len(keys)
         return self.collection(keys)
 
     def versions(self) -> Documents:
-        """What stands, as collections, the current one first."""
+        """Yield the published versions as collections, the current one first."""
         yield self._collected()
         for version in reversed(self.standing[:-1]):
             yield self._superseded(version)
 
     def items(self) -> Iterator[bytes]:
-        """What the current version consists of, in the order in which it was made."""
+        """Yield the items of the current version in the order in which they were made."""
         return (body for _, body, _ in self._items())
 
     def collection(self, keys: Sequence[Key]) -> tuple[str, bytes]:
@@ -187,7 +187,7 @@ class Cataloguing:
         return stac.collection_path(self.dataset), body
 
     def page(self, *, in_public: bool = False) -> tuple[str, bytes]:
-        """The same for people. Files are named where their names are for everybody."""
+        """Return the path and the body of the page for people. It lists files only if their names are public."""
         current, files = self._current(), []
         if current.made.labels is None:
             entries = list(islice(manifests.entries(self._objects, current.digest), dataset_pages.MOST))
@@ -208,7 +208,7 @@ class Cataloguing:
         return stac.version_path(self.dataset, version), body
 
     def _items(self, only: Set[Key] | None = None) -> Iterator[tuple[str, bytes, Key]]:
-        """Of what the current version consists of, each with the run that made it; all, or those of some keys."""
+        """Yield the items of the current version, each with the run that made it: all items, or those of some keys."""
         home = self._homes(only)
         seen: set[str] = set()
         left = -1 if only is None else len(only)
@@ -227,12 +227,13 @@ class Cataloguing:
             seen.update(run.removed)
 
     def _placed(self, artifact: PublicArtifact, home: str) -> PublicArtifact:
-        """With the path under which it is public: in the oldest version that stands and has it."""
+        """Return an entry with its public path, which is in the oldest live version that has it."""
         inside = artifact.path.split("/", 2)[2]
         return msgspec.structs.replace(artifact, path=f"versions/{home[7:23]}/{inside}")
 
     def _homes(self, only: Set[Key] | None) -> dict[Key, str]:
-        """Of each key that changed since the oldest version that stands: that in which it became what it is."""
+        """Return, for each key that changed since the oldest live version, the version in which it got its present
+        content."""
         found: dict[Key, str] = {}
         for before, after in zip(self.standing[-2::-1], self.standing[:0:-1], strict=True):
             if only is not None and only <= found.keys():
@@ -242,20 +243,21 @@ class Cataloguing:
         return found
 
     def _runs(self) -> Documents:
-        """What is said of each run that a version which stands came from."""
+        """Yield the documents about each run that led to a live version."""
         for record in self._makers():
             yield from self._about(self._run(record))
         yield self._history()
 
     def _about(self, run: PublicRun) -> Documents:
-        """A run in the grammars that speak of runs, and what proves it."""
+        """Yield the documents about one run: proof, PROV and OpenLineage."""
         proof, bundle, events = run_paths(self.dataset, run.run_id)
         yield proof, self._proofs.of(run)
         yield bundle, prov.to_bytes(prov.prov_json(run))
         yield events, canonical(openlineage.events(run))
 
     def _history(self) -> tuple[str, bytes]:
-        """The runs that led to what stands, the newest first, each with what is said of it."""
+        """Return the list of runs that led to the live versions, the newest first, with links to the documents about
+        each."""
         rels = ("receipt", "provenance", "lineage")
         said = [
             {
@@ -271,7 +273,7 @@ class Cataloguing:
         return f"{self.dataset}/{stac.RUNS}", canonical({"dataset": f"kfm://dataset/{self.dataset}", "runs": said})
 
     def proved_since(self, covered: int) -> Documents:
-        """What proves the runs that a signed head covers now, and did not then."""
+        """Yield the proofs of the runs that a signed head covers now and did not cover then."""
         led_here = {record.run_id for record in self._makers()}
         for entry in self._state.ledger.entries_of(self.dataset):
             if entry.index <= covered:
@@ -296,7 +298,7 @@ class Cataloguing:
         return record
 
     def _records(self, version: str) -> Iterator[DatasetVersion]:
-        """A version and those it came from, the newest first."""
+        """Yield a version and those it was made from, the newest first."""
         while version:
             record = self._record(version)
             yield record
@@ -306,7 +308,7 @@ class Cataloguing:
         found = self._told.get(version.run_id)
         if found is None:
             found = public_run(self._state, self._objects, self._entries.of(version.run_id))
-            self._told = {version.run_id: found}  # the last one: it may hold as many artifacts as there are
+            self._told = {version.run_id: found}  # only the last one is kept: a record may name very many artifacts
         return found
 
     def _current(self) -> PublicVersion:
@@ -351,7 +353,7 @@ class Cataloguing:
 
 
 class _Entries:
-    """Entries of the ledger by run; the newest are found first, and those before them are read only if need be."""
+    """Finds ledger entries by run. It reads from the newest entry backwards, and only as far as needed."""
 
     def __init__(self, state: State, dataset: str) -> None:
         self._left = state.ledger.entries_of(dataset)
@@ -367,13 +369,13 @@ class _Entries:
 
 
 def run_paths(dataset: str, run_id: str) -> tuple[str, str, str]:
-    """What proves a run, and what is said of it as PROV and as OpenLineage."""
+    """Return the paths of a run's proof, PROV and OpenLineage documents."""
     about = f"{dataset}/runs/{run_id}"
     return f"{about}.proof.json", f"{about}.prov.json", f"{about}.openlineage.json"
 
 
 def around(objects: Objects, version: str) -> tuple[tuple[float, ...], tuple[str, str]]:
-    """All that the outputs say of where and when they are of."""
+    """Return the bounding box and the time interval of all outputs of a version."""
     boxes, times = [], []
     for entry in manifests.entries(objects, version):
         if entry.bbox:
@@ -385,7 +387,7 @@ def around(objects: Objects, version: str) -> tuple[tuple[float, ...], tuple[str
     box: tuple[float, ...] = ()
     if boxes:
         west, south, east, north = zip(*boxes, strict=True)
-        over = any(w > e for w, e in zip(west, east, strict=True))  # one goes over the antimeridian
+        over = any(w > e for w, e in zip(west, east, strict=True))  # one box crosses the antimeridian
         box = (-180.0 if over else min(west), min(south), 180.0 if over else max(east), max(north))
     if not times or any(".." in pair for pair in times):
         starts = [start for start, _ in times]
@@ -394,7 +396,7 @@ def around(objects: Objects, version: str) -> tuple[tuple[float, ...], tuple[str
 
 
 def roots(told: Sequence[tuple[str, Catalogued]], places: Places) -> Documents:
-    """catalog.jsonld and catalog.json, of the datasets that have something published."""
+    """Yield catalog.jsonld, catalog.json and the front page, for the datasets that have a published version."""
     stand = [(name, each) for name, each in told if each.standing]
     document = dcat.catalog((), places)
     document["dataset"] = [each.dcat for _, each in sorted(stand, key=lambda pair: pair[0])]

@@ -1,4 +1,4 @@
-"""The follower that keeps a catalog: of each dataset that moved, what is other now than what was told before."""
+"""The follower that keeps the catalog current: for each dataset that moved, it writes the files that differ."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _decoder = msgspec.json.Decoder(Catalogued)
 
 
 def _decode(body: bytes | None) -> Catalogued | None:
-    """What was noted; None also of what another version noted in another way: then all of it is said again."""
+    """Return a note; None if there is none, or if another version of KFM wrote it in another form. Then the whole entry
+    is written again."""
     try:
         return None if body is None else _decoder.decode(body)
     except msgspec.MsgspecError:
@@ -30,7 +31,7 @@ def _decode(body: bytes | None) -> Catalogued | None:
 
 
 class CatalogLetters:
-    """Files by their path; a path that ends in / is a folder, in which nothing stays but what is named."""
+    """The messages of the catalog: files by path. A path that ends in / is a folder, in which only named files stay."""
 
     def __init__(self, state: State, objects: Objects, places: Places, retention: Callable[[str], int]) -> None:
         self._state = state
@@ -49,7 +50,7 @@ class CatalogLetters:
             for letter in letters:
                 if isinstance(letter.body, bytes):
                     yield letter
-                else:  # what goes, goes when nothing leads there any more
+                else:  # a file is removed only once no other file links to it
                     removed.append(letter)
         known: dict[str, Catalogued] = {}
         if last or proofs.covered:
@@ -70,19 +71,19 @@ class CatalogLetters:
         self._done.update(done)
 
     def note(self, tx: Tx) -> None:
-        """In the transaction that notes that it was told."""
+        """Keep the notes, in the transaction that advances the cursor."""
         for dataset, catalogued in self._done.items():
             tx.outbox.keep_note(CATALOG, dataset, canonical(catalogued))
         self._done = {}
 
     def of(self, dataset: str, proofs: Proofs | None = None) -> Cataloguing:
         moves = list(self._state.refs.history(refs.published(dataset)))
-        if is_frozen(self._state, dataset):  # what takes away is told; what came after it waits for the thaw
+        if is_frozen(self._state, dataset):  # withdrawals are reported; later moves wait for the thaw
             moves = moves[: max((move.n for move in moves if not move.after), default=0)]
         return self.at(dataset, moves, proofs)
 
     def standing(self, dataset: str) -> Cataloguing:
-        """What should be there, told already: of what is frozen, what was said of it last."""
+        """Return the catalog content that should be there now; for a frozen dataset, what the catalog said last."""
         now, known = self.of(dataset), _decode(self._state.outbox.note(CATALOG, dataset))
         if known is None or now.standing == known.standing or not is_frozen(self._state, dataset):
             return now
@@ -94,12 +95,13 @@ class CatalogLetters:
         return now
 
     def at(self, dataset: str, moves: Sequence[RefEntry], proofs: Proofs | None = None) -> Cataloguing:
-        """Had its published ref moved so."""
+        """Return the catalog content of a dataset if its published ref had these moves."""
         keep = self._retention(dataset)
         return Cataloguing(self._state, self._objects, self.places, dataset, moves, keep, proofs)
 
     def foretold(self, dataset: str, moves: Sequence[RefEntry]) -> tuple[Changes, bool]:
-        """What would be told if its ref had moved so, the roots too; True: of the whole dataset. Notes nothing."""
+        """Return the changes if the published ref had these moves, the root files included, and whether they are the
+        whole entry of the dataset. Nothing is noted."""
         proofs = Proofs(self._state)
         now = Cataloguing(self._state, self._objects, self.places, dataset, moves, self._retention(dataset), proofs)
         known = _decode(self._state.outbox.note(CATALOG, dataset))

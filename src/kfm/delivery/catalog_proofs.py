@@ -1,6 +1,6 @@
-"""What proves a run to those who see only the catalog: its place in the ledger, its receipt, what was signed about it.
+"""The proof of a run for readers of the catalog: its place in the ledger, its receipt, and the signed statements.
 
-The place is proved by the first signed head that covers it, so that a proof stays as it is while the ledger grows.
+The place is proved by the first signed head that covers it, so a proof does not change while the ledger grows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kfm.model.public_run import PublicRun
 
 
 class Proofs:
-    """Reads the ledger once, and only if a head of it was signed."""
+    """Reads the ledger once, and only if a head was signed."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -27,7 +27,7 @@ class Proofs:
 
     @property
     def covered(self) -> int:
-        """Entries that a signed head covers."""
+        """Return how many entries the newest signed head covers."""
         return self._notes[-1][0] if self._notes else 0
 
     def of(self, run: PublicRun) -> bytes:
@@ -59,5 +59,5 @@ class Proofs:
 
 
 def _envelope(run: PublicRun, envelope: bytes) -> Any:
-    """As it was signed; of data that is not plainly public, that it was."""
+    """Return a statement as it was signed. For data that is not plainly public, return only its digest."""
     return msgspec.json.decode(envelope) if run.labels is None else {"digest": digest(envelope)}

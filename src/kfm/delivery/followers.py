@@ -1,8 +1,9 @@
-"""Followers of the ledger: each tells one sink of every run, at least once, behind a cursor of its own.
+"""Followers of the ledger: each notifies one sink of every run, at least once, and keeps its own cursor.
 
-Nothing here can undo a commit, change a receipt or fail a run. A sink that does not answer is tried again, later and
-later; one run that it refuses for good is set aside, to be seen and tried again, and holds up no other. While a switch
-is set, what the dataset did waits; a withdrawal never does.
+A follower never undoes a commit, changes a receipt or fails a run. It tries a sink that does not answer again, after
+longer and longer pauses. A message that the sink refuses becomes a dead letter, which an operator can see and retry,
+and does not delay other messages. While a freeze flag is set, the messages of that dataset wait; a withdrawal never
+waits.
 """
 
 from __future__ import annotations
@@ -20,25 +21,25 @@ from kfm.model.ports import Lock, Log, Sink, State, Tx
 from kfm.model.public_run import PublicRun
 from kfm.model.records import LedgerEntry
 
-ENTRIES = 256  # of the ledger that are noted as told together
-LETTERS = 1000  # that a sink gets at once, if it does not ask for more
-PATIENCE = 1000  # hundredths of a second for another process that tells the same sink
-SOONEST_MS, LATEST_MS = 1_000, 3_600_000  # between two tries of a sink that does not answer
+ENTRIES = 256  # ledger entries between two moves of the cursor
+LETTERS = 1000  # messages in one batch, unless the sink wants more
+PATIENCE = 1000  # hundredths of a second to wait for another process that notifies the same sink
+SOONEST_MS, LATEST_MS = 1_000, 3_600_000  # pauses between two tries of a sink that does not answer
 
 
 class Follower(NamedTuple):
-    """Who is told, and what: what some entries of the ledger come to, in the sink's own grammar. Of a dataset that is
-    frozen only an entry that withdraws comes."""
+    """A sink and the function that turns ledger entries into its messages. For a frozen dataset the function gets only
+    entries that withdraw something."""
 
     sink: Sink
     letters: Callable[[Sequence[LedgerEntry]], Iterable[Letter]]
-    lock: Callable[[], Lock]  # of this sink: processes that tell it take turns
-    at_once: int = LETTERS  # letters that are handed over together
-    note: Callable[[Tx], None] = lambda _tx: None  # what else is to be remembered of what it was told
+    lock: Callable[[], Lock]  # held while this sink is notified
+    at_once: int = LETTERS  # messages in one batch
+    note: Callable[[Tx], None] = lambda _tx: None  # keeps further notes, in the same transaction
 
 
 class Progress(NamedTuple):
-    """How far a sink is."""
+    """How far a sink has been notified."""
 
     name: str
     cursor: int
@@ -49,14 +50,14 @@ class Progress(NamedTuple):
 
     @property
     def lag(self) -> int:
-        """Entries of the ledger of which it has not heard."""
+        """Return how many ledger entries the sink has not received."""
         return self.newest - self.cursor + self.waiting
 
 
 def each_run(
     read: Callable[[LedgerEntry], PublicRun], project: Callable[[PublicRun], Any]
 ) -> Callable[[Sequence[LedgerEntry]], Iterator[Letter]]:
-    """For a sink that wants to hear of every run by itself: one letter a run, whose body is what `project` gives."""
+    """Return the messages for a sink that wants one message for each run; `project` makes the body."""
 
     def letters(entries: Sequence[LedgerEntry]) -> Iterator[Letter]:
         for entry in entries:
@@ -75,9 +76,10 @@ def progress(state: State, sink: str) -> Progress:
 
 
 def follow(state: State, follower: Follower, clock: Clock, log: Log, *, again: bool = False) -> KfmError | None:
-    """Tell the sink all there is to tell; what kept us from it, if anything did. Raises nothing that a sink does.
+    """Send the sink everything that is pending. Return the problem that prevented it, or None; no failure of a sink is
+    raised.
 
-    A sink that did not answer is left alone until its time has come. `again`: try now, also what it refused.
+    A sink that did not answer is left alone until its pause is over. With `again`, try now, dead letters included.
     """
     name, now = follower.sink.name, clock.now_ms()
     stopped = state.outbox.stopped(name)
@@ -93,7 +95,7 @@ def follow(state: State, follower: Follower, clock: Clock, log: Log, *, again: b
             return None
         with taking_turns(follower, clock):
             following.all(again=again)
-    except Busy as problem:  # whoever has the turn tells it, or we do the next time
+    except Busy as problem:  # the process that holds the lock notifies the sink, or the next pass does
         return Busy(f"{name}: {problem.message}", hint=problem.hint)
     except KfmError as problem:
         _note(state, name, problem, now)
@@ -124,7 +126,8 @@ def _note(state: State, sink: str, problem: KfmError | None, now: int) -> None:
 
 @contextmanager
 def taking_turns(follower: Follower, clock: Clock) -> Iterator[None]:
-    """Nobody else tells this sink meanwhile. Busy if another does so for long."""
+    """Hold the lock of a sink, so that no other process notifies it meanwhile. Raise Busy if another process holds it
+    for long."""
     lock = follower.lock()
     try:
         for _ in range(PATIENCE):
@@ -142,7 +145,7 @@ def taking_turns(follower: Follower, clock: Clock) -> Iterator[None]:
 
 
 class _Following:
-    """One turn of one follower: what waited and is open now, then the ledger from the cursor to its end."""
+    """One pass of a follower: first the messages that waited for a thaw, then the ledger from the cursor to its end."""
 
     def __init__(self, state: State, follower: Follower, now: str, log: Log) -> None:
         self._state = state
@@ -178,9 +181,9 @@ class _Following:
         return next(iter(self._state.ledger.entries(after=index - 1, limit=1)))
 
     def _tell(self, entries: Sequence[LedgerEntry]) -> None:
-        """All that may be told, and then a note of it. Killed before the note: it is told again."""
+        """Send what may be sent, then advance the cursor. After a kill in between, the messages are sent again."""
         name, last = self._sink.name, entries[-1].index
-        while True:  # what is frozen while we are at it waits with the others
+        while True:  # a dataset that was frozen meanwhile waits with the others
             waiting = [entry for entry in entries if self._holds(entry)]
             told = [entry for entry in entries if entry not in waiting]
             try:
@@ -199,7 +202,8 @@ class _Following:
             tx.outbox.advance(name, last)
 
     def _send(self, entries: Sequence[LedgerEntry]) -> list[DeadLetter]:
-        """Those that it will not take. They are found by halves: one that is refused takes no other with it."""
+        """Return the messages that the sink refuses. They are found by halving the batch, so one refusal takes no other
+        message with it."""
         if not entries:
             return []
         try:
@@ -220,7 +224,7 @@ class _Following:
                 self._sink.send(some)
         except KfmError:
             raise
-        except Exception as problem:  # a library of the sink's: its words may hold anything
+        except Exception as problem:  # raised by a library of the sink, whose message may contain anything
             raise Unavailable(f"it failed ({type(problem).__name__})", hint="see `kfm sinks`") from problem
 
     def _dead(self, entry: LedgerEntry, problem: KfmError) -> DeadLetter:
@@ -239,7 +243,7 @@ class _Following:
         )
 
     def _holds(self, entry: LedgerEntry) -> bool:
-        """What a switch keeps inside. What takes away is never stopped."""
+        """Return whether a freeze flag holds an entry back. An entry that withdraws something is never held back."""
         return not _withdraws(entry) and is_frozen(self._state, entry.dataset)
 
 

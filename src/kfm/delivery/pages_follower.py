@@ -1,4 +1,4 @@
-"""The follower that keeps the pages of the public folder: of each dataset that moved its page, and the page of all."""
+"""The follower that keeps the pages of the public folder: the page of each dataset that moved, and the front page."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from kfm.model.records import LedgerEntry, Record
 from kfm.projections import dataset_pages
 
 PAGES = "pages"  # the sink
-PLACES = Places(public="..", receipts="")  # as it is seen from the folder `datasets`
+PLACES = Places(public="..", receipts="")  # relative to the folder `datasets`
 
 
 class Paged(Record, frozen=True):
-    """What the page of a dataset says, as far as the page of all has to know it."""
+    """What the page of a dataset says, as far as the front page needs it."""
 
-    page: str  # its digest; empty: there is none, for nothing is public
+    page: str  # its digest; empty: no page, because nothing is public
     dcat: dict[str, Any]
 
 
@@ -35,8 +35,8 @@ _decoder = msgspec.json.Decoder(Paged)
 
 
 class PageLetters:
-    """Files of the public folder by their path. Of a dataset that is frozen the page stays what it was, unless it is
-    withdrawn."""
+    """The messages of the pages: files of the public folder by path. The page of a frozen dataset does not change,
+    unless it is withdrawn."""
 
     def __init__(self, state: State, objects: Objects, retention: Callable[[str], int]) -> None:
         self._state = state
@@ -50,7 +50,7 @@ class PageLetters:
             yield from self.letters(moved, entries[-1].index, entries[-1].run_id)
 
     def letters(self, datasets: Sequence[str], index: int = 0, run_id: str = "") -> Iterator[Letter]:
-        """The page of all first where something goes: it must lead nowhere that is gone."""
+        """Yield the pages. The front page comes before removals, so that it never links to a removed page."""
         now: dict[str, Paged] = {}
         pages: dict[str, bytes | None] = {}
         for dataset in datasets:
@@ -65,24 +65,24 @@ class PageLetters:
         self._done.update(now)
 
     def note(self, tx: Tx) -> None:
-        """In the transaction that notes that it was told."""
+        """Keep the notes, in the transaction that advances the cursor."""
         for dataset, paged in self._done.items():
             tx.outbox.keep_note(PAGES, dataset, canonical(paged))
         self._done = {}
 
     def told(self) -> dict[str, Paged]:
-        """What the pages say, of each dataset that has one or had one."""
+        """Return what the page of each dataset says, for every dataset that has or had one."""
         found = {}
         for dataset, body in self._state.outbox.notes(PAGES):
             try:
                 found[dataset] = _decoder.decode(body)
-            except msgspec.MsgspecError:  # another version noted it in another way
+            except msgspec.MsgspecError:  # another version of KFM wrote the note in another form
                 found[dataset] = self._of(dataset)[0]
         return found
 
     def _of(self, dataset: str) -> tuple[Paged, bytes | None]:
         moves = list(self._state.refs.history(refs.published(dataset)))
-        if is_frozen(self._state, dataset):  # what takes away is told; what came after it waits for the thaw
+        if is_frozen(self._state, dataset):  # withdrawals are reported; later moves wait for the thaw
             moves = moves[: max((move.n for move in moves if not move.after), default=0)]
         found = Cataloguing(self._state, self._objects, PLACES, dataset, moves, self._retention(dataset))
         if not found.standing:
@@ -96,7 +96,7 @@ def path_of(dataset: str) -> str:
 
 
 def front(told: dict[str, Paged]) -> bytes:
-    """The page of all that is public."""
+    """Return the front page, which lists every public dataset."""
     return dataset_pages.front_page(
         [(name, told[name].dcat) for name in sorted(told) if told[name].page], PLACES, in_public=True
     )

@@ -1,7 +1,7 @@
-"""After the commit: tells the outside, at least once. Whoever tells it follows the ledger with a cursor of its own.
+"""Writes receipts and public files after the commit, at least once, behind a cursor in the ledger.
 
-Receipts are told one by one. Of a dataset only where it stands is told, however many moves led there: what the
-published ref says, and what it leaves. All of it can be told again.
+Every receipt is exported. For a dataset only its present state is published, however many moves led there: the version
+at the published ref, and what that replaces. Everything can be written again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kfm.projections.artifacts import checkpoint_path, pointer_path, published_p
 from kfm.projections.live_versions import ALL, live_versions, pointer_of
 
 PUBLIC, RECEIPTS, CHECKPOINTS = "publish", "receipts", "checkpoints"  # the sinks
-BATCH = 256  # receipts that are noted as exported together
+BATCH = 256  # receipts between two moves of the cursor
 
 
 def deliver(
@@ -34,11 +34,11 @@ def deliver(
     retention: Callable[[str], int] = lambda _dataset: ALL,
     waits: Callable[[], bool] = lambda: False,
 ) -> list[tuple[str, KfmError]]:
-    """Make durable what there is to tell, then tell it. What others commit meanwhile waits for the next time: nobody
-    has made it durable for us.
+    """Make pending work durable, then publish it. Commits by other processes meanwhile wait for the next call, because
+    they may not be durable yet.
 
-    Raises only before anything is durable. What cannot be told after that stays due and is returned, with its dataset
-    where it is one's own fault: a dataset that is frozen or damaged holds up no other.
+    Raise only before anything is durable. A problem after that leaves its dataset pending and is returned, with the
+    dataset where it concerns only one: a frozen or damaged dataset delays no other.
     """
     with state.transaction(durable=sync) as tx:
         newest = follow(state, tx)
@@ -50,11 +50,11 @@ def deliver(
             telling = Telling(state, objects, publisher, log, dataset, moves, retention(dataset), waits)
             try:
                 telling.all()
-            except (Frozen, Moved):  # it waits for the thaw; another tells what came after
+            except (Frozen, Moved):  # it waits for the thaw; a later delivery publishes what came after
                 pass
             except Corrupt as problem:
                 problems.append((dataset, problem))
-            except KfmError as problem:  # the place itself: the others would fare no better
+            except KfmError as problem:  # the folder itself failed: the other datasets would fail too
                 problems.append(("", problem))
                 break
             finally:
@@ -69,7 +69,7 @@ def deliver(
 
 
 def follow(state: State, tx: Tx) -> int:
-    """From the cursor to the end of the ledger, which is returned: what is told of now owes the outside something."""
+    """Read the ledger from the cursor to its end, mark the datasets concerned as pending, and return the end."""
     newest = next((entry.index for entry in state.ledger.entries(reverse=True, limit=1)), 0)
     for entry in state.ledger.entries(after=state.outbox.cursor(PUBLIC)):
         for dataset in concerned(entry):
@@ -80,7 +80,8 @@ def follow(state: State, tx: Tx) -> int:
 
 
 def concerned(entry: LedgerEntry) -> set[str]:
-    """Also by an operation that found all as it should be: it is to be so outside, too."""
+    """Return the datasets that an entry concerns, also those of an operation that found nothing to do: the public files
+    are compared then too."""
     found = {refs.parse(move.ref).dataset for move in entry.moves if move.ref.startswith(refs.PUBLISHED)}
     if entry.op_type in ("promote", "rollback") and entry.outcome in ("noop", "unchanged"):
         found.add(entry.dataset)
@@ -88,10 +89,10 @@ def concerned(entry: LedgerEntry) -> set[str]:
 
 
 class Telling:
-    """One dataset, from what was told of it to where it stands.
+    """Brings the public files of one dataset to its present state.
 
-    While a switch is set nothing is told that adds or changes anything. What takes away is, at once and before the
-    rest: so a withdrawal is told although what came after it waits, or is damaged.
+    While a freeze flag is set, nothing is added or changed. Removals happen at once and before everything else, so a
+    withdrawal takes effect although later moves wait or are damaged.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class Telling:
             if version not in outside:
                 try:
                     self._write(version)
-                except Corrupt as problem:  # given up: its dataset has moved on, and nobody needs it any more
+                except Corrupt as problem:  # abandoned: the dataset has moved on, and no reader needs the version
                     self._log.event("publish.abandoned", dataset_ids=[self._dataset], error=problem)
         if stay:
             self._write(stay[-1])
@@ -147,14 +148,14 @@ class Telling:
         self.told = SinkPosition(moves=last.n, keep=self._keep)
 
     def clear(self, files: Sequence[str], folders: Sequence[str]) -> None:
-        """What nobody published, or what no longer stands."""
+        """Remove files of versions that were never published or are no longer live."""
         for path in files:
             self._publisher.remove_file(path, f"repair/{path}", self._check_last)
         for folder in folders:
             self._publisher.remove_rest(folder, self._check_last)
 
     def mend(self, altered: Sequence[str]) -> None:
-        """All that stands is there again, whole. Nothing is announced: nothing has moved."""
+        """Write every file of the live versions that is missing or damaged. Nothing is announced, because no ref moved."""
         self._check()
         for path in altered:
             self._publisher.remove_file(path, f"repair/{path}", self._check)
@@ -172,7 +173,7 @@ class Telling:
         for entry in manifests.entries(objects, version):
             path, body = published_path(dataset, version, entry), self._checked(_chunks(objects, entry.digest))
             write(path, entry.digest, entry.size, output_key(*maker, entry.key, entry.digest), body)
-        # What it consists of, for those who see only the files.
+        # The listing, for readers who see only the files.
         name, size = listed(objects, version)
         path, body = version_path(dataset, version) + ".ndjson", self._checked(manifests.listing(objects, version))
         write(path, name, size, f"published/{dataset}/{version}/manifest", body)
@@ -196,13 +197,13 @@ class Telling:
         try:
             for entry in manifests.entries(self._objects, version):
                 self._publisher.remove_file(published_path(self._dataset, version, entry), key, self._check_last)
-        except Corrupt as problem:  # what it consisted of cannot be read any more; it goes nevertheless
+        except Corrupt as problem:  # its manifest cannot be read any more; it is removed nevertheless
             self._log.event("publish.unlisted", dataset_ids=[self._dataset], error=problem)
         self._publisher.remove_file(f"{folder}.ndjson", key, self._check_last)
         self._publisher.remove_rest(folder, self._check_last)
 
     def _checked(self, body: Iterator[bytes]) -> Iterator[bytes]:
-        """Asked by the publisher when its turn has come and it is about to write, as late as can be."""
+        """Check the freeze flag and the last move again, when the publisher holds its lock and is about to write."""
         self._check()
         yield from body
 
@@ -211,18 +212,19 @@ class Telling:
             if refs.is_frozen(self._state.refs.at(switch)):
                 raise Frozen(f"{self._dataset} is frozen", hint="what was committed is kept; a thaw publishes it")
         if self._waits():
-            raise Frozen(f"{self._dataset} waits: masks and labels do not fit together", hint="`kfm doctor` tells more")
+            raise Frozen(f"{self._dataset} waits: masks and labels do not fit together", hint="see `kfm doctor`")
         self._check_last()
 
     def _check_last(self) -> None:
-        """A slow process must not publish again what was withdrawn meanwhile, nor remove what is published again."""
+        """Raise Moved if the ref moved meanwhile. A slow process must not publish what was withdrawn, nor remove what
+        was published again."""
         for last in self._state.refs.history(refs.published(self._dataset), reverse=True, limit=1):
             if last.n != len(self._moves):
-                raise Moved(f"{last.ref} has moved on", hint="the command that moved it reports it")
+                raise Moved(f"{last.ref} has moved on", hint="the command that moved it publishes it")
 
 
 def listed(objects: Objects, version: str) -> tuple[str, int]:
-    """Digest and size of the listing of a version."""
+    """Return the digest and the size of a version's listing."""
     total, size = hashlib.sha256(), 0
     for piece in manifests.listing(objects, version):
         total.update(piece)
@@ -257,7 +259,8 @@ def _note_exported(state: State, index: int, sink: str = RECEIPTS) -> None:
 
 
 def export_checkpoints(state: State, publisher: Publisher, newest: int) -> None:
-    """For everybody to keep: whoever has one sees whether the ledger was cut or forked before it."""
+    """Export the signed heads of the ledger. A reader who keeps one can detect that the ledger was cut or forked before
+    it."""
     last = 0
     for size, note in state.ledger.checkpoints(after=state.outbox.cursor(CHECKPOINTS)):
         if size > newest:
@@ -270,7 +273,7 @@ def export_checkpoints(state: State, publisher: Publisher, newest: int) -> None:
 
 
 def _export(publisher: Publisher, receipt: Receipt, body: bytes) -> None:
-    """As it is stored. A dry run foretells the receipt that the real run would leave, to the byte."""
+    """Export a receipt as it is stored. A dry run predicts the receipt of the real run byte for byte."""
     if receipt.dry_run:
         body = canonical(msgspec.structs.replace(receipt, dry_run=False))
     publisher.write_file(receipt_path(receipt), digest(body), len(body), f"receipt/{receipt.run_id}", [body])

@@ -1,4 +1,4 @@
-"""Reads what a run's public record is made of: the receipt, the versions and how they differ. `masking` makes it."""
+"""Reads the facts for a run's public record: the receipt, the versions and how they differ. `masking` makes the record."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ SAME_MOMENT = 1000  # runs that may have ended in the same moment
 
 
 def public_runs(state: State, objects: Objects, *, after: int = 0) -> Iterator[PublicRun]:
-    """Every run that ended after this entry of the ledger, in the order of it."""
+    """Yield the public record of every run that ended after this ledger entry, in the order of the ledger."""
     return (public_run(state, objects, entry) for entry in state.ledger.entries(after=after))
 
 
 def public_run(state: State, objects: Objects, entry: LedgerEntry, *, parts: bool = True) -> PublicRun:
-    """The run of an entry of the ledger. Reads of a manifest only what the run changed, and without `parts` none of it;
-    Corrupt where something that is named is not there."""
+    """Return the public record of the run of a ledger entry. Only the parts of a manifest that the run changed are
+    read, and without `parts` none. Raise Corrupt if a record that it names is missing."""
     receipt = state.ledger.receipt(entry.run_id)
     if receipt is None:
         raise Corrupt(f"run {entry.run_id} has no receipt", hint="see `kfm doctor --deep`")
@@ -67,7 +67,7 @@ def _versions(state: State, receipt: Receipt) -> tuple[DatasetVersion | None, Da
     made = next((item.checksum for item in receipt.outputs if item.kind == "dataset"), "")
     move = next((move for move in receipt.moves if move.ref.startswith(refs.VERSIONS)), None)
     after, before = (made or (move.after if move else "")), (move.before if move else made)
-    if move is not None and not after:  # a withdrawal speaks of what it takes away
+    if move is not None and not after:  # the record of a withdrawal is about the version it removes
         after = before
     find = state.ledger.version
     dataset = receipt.dataset
@@ -78,7 +78,7 @@ def _versions(state: State, receipt: Receipt) -> tuple[DatasetVersion | None, Da
 
 
 def _is_preview(receipt: Receipt) -> bool:
-    """It went out from what is processed, and put what it made elsewhere."""
+    """Return whether a run started from the processed version and stored its result under another ref."""
     return any(is_made(move.ref) for move in receipt.moves)
 
 
@@ -88,7 +88,8 @@ def _there(state: State, dataset: str) -> DatasetVersion | None:
 
 
 def _changes(objects: Objects, receipt: Receipt, made: str, known: RunFacts) -> Iterator[Change]:
-    """From what was there before, as far as that may be named; of a version under a key nobody can read the parts."""
+    """Yield the changes since the version before, as far as they may be named. The parts of an encrypted version cannot
+    be read."""
     move = next((move for move in receipt.moves if move.ref.startswith(refs.PROCESSED)), None)
     before = move.before if move is not None else made
     if known.version is not None and _is_preview(receipt):
@@ -99,8 +100,8 @@ def _changes(objects: Objects, receipt: Receipt, made: str, known: RunFacts) -> 
 
 
 def _restored(state: State, objects: Objects, entry: LedgerEntry, known: RunFacts) -> Iterator[tuple[Change, str]]:
-    """What stands otherwise than the run before left it, with the version in which it became so. Nothing, where a run
-    goes on from there, or publishes what stands."""
+    """Yield the entries that differ from what the run before left, each with the version in which it got this content.
+    There are none for a run that continues from there, or publishes the current version."""
     dataset, now = entry.dataset, _stands(entry)
     if not now or not may_be_named(known.version):
         return
@@ -119,13 +120,14 @@ def _restored(state: State, objects: Objects, entry: LedgerEntry, known: RunFact
 
 
 def _stands(entry: LedgerEntry) -> str:
-    """The version of its dataset that a run made current or public; empty: none."""
+    """Return the version that a run made current or public; "" if none."""
     names = (refs.processed(entry.dataset), refs.published(entry.dataset))
     return next((move.after for move in reversed(entry.moves) if move.ref in names and move.after), "")
 
 
 def _homes(state: State, objects: Objects, dataset: str, version: str, keys: set[Key]) -> dict[Key, str]:
-    """The version in which each of these keys became what it is, back from one that has them all."""
+    """Return the version in which each key got its present content, searched backwards from a version that has them
+    all."""
     found: dict[Key, str] = {}
     while len(found) < len(keys):
         record = state.ledger.version(dataset, version)
@@ -140,12 +142,12 @@ def _homes(state: State, objects: Objects, dataset: str, version: str, keys: set
 
 
 def entry_of(state: State, run_id: str) -> LedgerEntry:
-    """The entry of a run in the ledger."""
+    """Return the ledger entry of a run."""
     receipt = state.ledger.receipt(run_id)
     if receipt is None:
         raise Corrupt(f"run {run_id} has no receipt", hint="see `kfm doctor --deep`")
     found = _by_time(state, run_id, receipt.finished_at)
-    if found is None:  # a clock that was set back
+    if found is None:  # the clock was set back
         found = next((each for each in state.ledger.entries_of(receipt.dataset) if each.run_id == run_id), None)
     if found is None:
         raise Corrupt(f"the ledger has no entry for run {run_id}", hint="see `kfm audit verify`")
@@ -153,7 +155,7 @@ def entry_of(state: State, run_id: str) -> LedgerEntry:
 
 
 def _by_time(state: State, run_id: str, at: str) -> LedgerEntry | None:
-    """The ledger is in the order of time, so that an entry is found without reading those before it."""
+    """Search the ledger by time. It is in the order of time, so earlier entries need not be read."""
     ledger = state.ledger
     low, high = 1, next((entry.index for entry in ledger.entries(reverse=True, limit=1)), 0)
     last = high

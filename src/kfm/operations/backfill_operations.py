@@ -1,4 +1,4 @@
-"""Starting a backfill and ending it: a move of its ref, to a plan or to nothing."""
+"""Start and cancel a backfill: its ref moves to a plan, or is removed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kfm.operations.move_updater import NOTHING, MoveUpdater
 
 
 class Backfilling(MoveUpdater):
-    """The ref of a backfill is at the plan that is executed; gone, it was cancelled. Its partitions are runs like any
-    other, and ask for themselves what each run must ask."""
+    """Moves the ref of a backfill to the plan to execute, or removes it to cancel. The partitions are normal runs, and
+    each passes the checks of a run."""
 
     id = "kfm-backfill"
     op = "backfill"
@@ -21,7 +21,7 @@ class Backfilling(MoveUpdater):
     approval = "none"  # a person who may run a dataset may run its parts
 
     def takes_away(self, trigger: Trigger) -> bool:
-        """A backfill can always be cancelled."""
+        """Return whether this cancels: a backfill can always be cancelled."""
         return trigger.params.get("to") == NOTHING
 
     def aim(self, trigger: Trigger, sources: Sources) -> Aim:

@@ -1,7 +1,7 @@
-"""The key list and what is signed with its keys: operations that move a ref to bytes that were put into the store.
+"""The key list, and changes signed with its keys: operations that move a ref to bytes in the store.
 
-`keys/list` is at the list in force, `orders/ID` at a request with its signatures so far. That a move is a right one is
-decided by the authority that a run asks before its commit, never here.
+`keys/list` points to the list in force, `orders/ID` to a change request with its signatures so far. The authority that
+a run asks before its commit decides whether a move is allowed, never these classes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kfm.operations.move_updater import Approval, MoveUpdater
 
 
 class Signed(MoveUpdater):
-    """Moves a ref from where it was when the change was signed, to the bytes that were signed."""
+    """Moves a ref from where it was when the change was signed to the bytes that were signed."""
 
     heeds_freeze = False
     needs_labels = False
@@ -32,7 +32,7 @@ class Signed(MoveUpdater):
 
 
 class Listing(Signed):
-    """The key list is followed by the next."""
+    """Replaces the key list by the next one."""
 
     id = "kfm-keys"
     op = "keys"
@@ -42,7 +42,7 @@ class Listing(Signed):
 
 
 class Asking(Signed):
-    """A person requests a change that others must sign too."""
+    """Stores a change request that other people must sign too."""
 
     id = "kfm-request"
     op = "request"
@@ -62,7 +62,7 @@ class Rejecting(Signed):
 
 
 class Expiring(Signed):
-    """The time of a request is over: it takes no more signatures."""
+    """Ends a change request whose time is over: it takes no more signatures."""
 
     id = "kfm-expire"
     op = "expire"

@@ -29,8 +29,8 @@ class MoveUpdater(Updater):
     version = "1.0.0"
     moves_only = True
     approval: Approval = "request"
-    asks_custodians: bool = False  # the custodians of the data have a say in it
-    counts_as_ingest: bool = False  # it makes the current version, as a run of the dataset does
+    asks_custodians: bool = False  # whether the custodians of the data must agree
+    counts_as_ingest: bool = False  # whether it makes the current version, as a run of the dataset does
 
     def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
         ref, target = self.aim(trigger, sources)
@@ -45,11 +45,11 @@ class MoveUpdater(Updater):
         return aiming(ref, target)
 
     def aim(self, trigger: Trigger, sources: Sources) -> Aim:
-        """The ref to move, and where it shall go."""
+        """Return the ref to move and its target."""
         raise NotImplementedError
 
     def kept(self, trigger: Trigger, inputs: Sequence[SourceRef]) -> Trigger:
-        """What was ordered is decided when it is ordered: done later, it is this move or none."""
+        """Return the trigger with its move pinned: a request that is carried out later makes this move or none."""
         ref, target = aim_of(inputs)
         pinned = {"before": ref.content_hash or NOTHING, "to": target or NOTHING}
         return msgspec.structs.replace(trigger, params={**trigger.params, **pinned})
@@ -61,7 +61,7 @@ class MoveUpdater(Updater):
         return False
 
     def action(self, move: RefMove) -> str:  # noqa: ARG002
-        """What a change request for this move is called."""
+        """Return the name of the action in a change request for this move."""
         return self.op
 
     def plan(self, inputs: Sequence[SourceRef]) -> Plan:

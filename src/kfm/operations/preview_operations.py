@@ -1,4 +1,4 @@
-"""Previews as operations: what was built is written down, taken over once it was merged, or swept."""
+"""Operations on previews: record one, take it over once it was merged, or remove it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kfm.operations.move_updater import MoveUpdater
 
 
 class Propose(MoveUpdater):
-    """The record of a preview is the one that people look at."""
+    """Records a preview, which people then review."""
 
     id = "kfm-preview"
     op = "preview"
     job_type = "operation.preview"
-    approval = "none"  # nothing public moves; so it is with the others here
+    approval = "none"  # no public ref moves; the same holds for the other operations here
 
     def aim(self, trigger: Trigger, sources: Sources) -> Aim:
         name, target = check_partition(trigger.params.get("branch", "")), trigger.params.get("to", "")
@@ -31,7 +31,7 @@ class Propose(MoveUpdater):
 
 
 class _Together(MoveUpdater):
-    """Several moves in one transaction. The trigger names where they begin, or it does not matter."""
+    """Moves several refs in one transaction. The trigger names their starting versions where those matter."""
 
     approval = "none"
 
@@ -57,7 +57,7 @@ class _Together(MoveUpdater):
 
 
 class Adopt(_Together):
-    """What a preview made becomes the processed version, the same digest, and is no preview any more."""
+    """Makes the previewed version the processed one, with the same digest, and removes the preview."""
 
     id = "kfm-adopt"
     op = "adopt"
@@ -95,7 +95,7 @@ class Adopt(_Together):
 
 
 class Sweep(_Together):
-    """The refs of a preview go. What they led to stays in the store, as all that receipts speak of does."""
+    """Removes the refs of a preview. Their objects stay in the store, because receipts name them."""
 
     id = "kfm-sweep"
     op = "sweep"

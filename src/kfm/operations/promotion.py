@@ -12,7 +12,7 @@ from kfm.operations.move_updater import MoveUpdater, check_digest
 
 
 class Promote(MoveUpdater):
-    """The version at processed/<dataset> becomes the one at published/<dataset>, the same digest."""
+    """Moves published/<dataset> to the version at processed/<dataset>; the digest stays the same."""
 
     id = "kfm-promote"
     op = "promote"

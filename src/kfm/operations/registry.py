@@ -1,4 +1,4 @@
-"""Every operation there is, by its name."""
+"""All operations by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 @cache
 def operations() -> Mapping[str, type[MoveUpdater]]:
-    """The classes are imported when they are first asked for: most commands need none."""
+    """Return the classes of all operations by name. They are imported at the first call, because most commands need
+    none."""
     from kfm.operations.backfill_operations import Backfilling
     from kfm.operations.freeze import Freeze, Thaw
     from kfm.operations.key_operations import Approving, Asking, Expiring, Listing, Rejecting

@@ -1,4 +1,4 @@
-"""Rules that people sign: operations that move a ref to the bytes that hold from then on."""
+"""Rules that people sign: operations that move a ref to the bytes that are then in force."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kfm.operations.move_updater import MoveUpdater
 
 
 class Ruling(MoveUpdater):
-    """One text is followed by the next. Who must have signed it is for the authority to say."""
+    """Replaces one signed text by the next. The authority decides who must sign it."""
 
     heeds_freeze = False
     approval = "rules"
@@ -27,7 +27,7 @@ class Ruling(MoveUpdater):
 
 
 class Labelling(Ruling):
-    """The file of labels."""
+    """Replaces the labels in force."""
 
     id = "kfm-labels"
     op = "labels"
@@ -36,7 +36,7 @@ class Labelling(Ruling):
 
 
 class Masking(Ruling):
-    """The masking policy of a source."""
+    """Replaces the masking policy of a source."""
 
     id = "kfm-mask"
     op = "mask"
@@ -45,7 +45,7 @@ class Masking(Ruling):
 
 
 class Deploying(Ruling):
-    """The policies that an installation adds."""
+    """Replaces the policies that an installation adds."""
 
     id = "kfm-policy"
     op = "policy"

@@ -95,7 +95,7 @@ async function call(options, screen, env, work) {
     if (typeof problem?.syscall === "string") {
       const what = strerror(problem).toLowerCase();
       throw new StorageFailed(problem.path ? `${problem.path}: ${what}` : what, {
-        hint: "look at the disk, then run it again",
+        hint: "check the disk, then run the command again",
         cause: problem,
       });
     }
@@ -107,7 +107,7 @@ async function call(options, screen, env, work) {
     }
     if (env.KFM_LOG === "debug") throw problem;
     throw new KfmError(`internal error (${problem?.constructor?.name} at ${placeOf(problem)})`, {
-      hint: "please report it; set KFM_LOG=debug for the traceback",
+      hint: "please report it; set KFM_LOG=debug to see the traceback",
       cause: problem,
     });
   }

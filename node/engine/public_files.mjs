@@ -177,7 +177,7 @@ class Telling {
   #checkLast() {
     const [last] = this.state.history(`published/${this.dataset}`, { reverse: true, limit: 1 });
     if (last.n !== this.moves.length) {
-      throw new Moved(`${last.ref} has moved on`, { hint: "the command that moved it reports it" });
+      throw new Moved(`${last.ref} has moved on`, { hint: "the command that moved it publishes it" });
     }
   }
 }

@@ -82,7 +82,7 @@ def test_a_clock_that_was_set_is_said_aloud_once(
     monkeypatch.setenv(name, value)
     for words in (["run"], ["status"], ["status", "rain-gauges", "--json"]):
         said = [line for line in typed(80, *words, stderr=True).splitlines() if "clock" in line]
-        assert said == [f"the clock stands at {value}: {name} is set"], words
+        assert said == [f"the clock is fixed at {value}: {name} is set"], words
         assert "clock" not in started(*words).err, "a program reads it"
     assert "clock" not in typed(80, "status", "-q", stderr=True)
 

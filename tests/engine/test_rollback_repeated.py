@@ -64,7 +64,7 @@ def test_an_order_that_names_what_it_leaves_takes_back_nothing_else(site: Site) 
     site.kfm("rollback", "rain", "--from", two)
     assert site.ref("published/rain") == one
     three = becomes(site, "300")
-    assert "has moved since this was ordered" in site.kfm("rollback", "rain", "--from", two, code=6).err
+    assert "has moved since this was requested" in site.kfm("rollback", "rain", "--from", two, code=6).err
     assert site.ref("published/rain") == three
     site.kfm("rollback", "rain", "--from", three[:23])
     assert site.ref("published/rain") == one

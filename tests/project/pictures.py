@@ -56,7 +56,7 @@ WELLS = (
 )
 _COLORS = {"31": "#ff8a80", "32": "#9ece6a", "33": "#e0af68", "34": "#7aa2f7"}
 _STYLED = re.compile(r"\x1b\[([0-9;]*)m")
-_CLOCK = re.compile(r"^the clock stands at .*\n", re.M)
+_CLOCK = re.compile(r"^the clock is fixed at .*\n", re.M)
 _COLUMN, _LINE, _EDGE = 8.4, 19, 14
 
 

@@ -1,4 +1,4 @@
-"""Every command line. stdout is data, stderr is people."""
+"""Every command line. Data goes to stdout, messages for people to stderr."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DEFAULTS = {"config": None, "json": False, "quiet": False, "no_color": False, "v
 
 
 class Stopped(BaseException):
-    """SIGTERM: unwinds like Ctrl-C, so that leases are freed and nothing is half done."""
+    """Raised by SIGTERM. It unwinds like Ctrl-C, so that leases are freed and nothing is left half done."""
 
 
 def load_msgspec() -> None:

@@ -208,7 +208,7 @@ MEANT = {
 
 
 def load(name: str) -> ModuleType:
-    """The module of a command."""
+    """Return the module of a command."""
     load_msgspec()
     from importlib import import_module
 
@@ -217,5 +217,5 @@ def load(name: str) -> ModuleType:
 
 
 def meant(words: list[str]) -> str:
-    """The command that an unknown word and its successor mean, to be typed after `kfm`; empty if none is known."""
+    """Return the command, to be typed after `kfm`, that an unknown word and its successor mean; "" if none is known."""
     return MEANT.get(" ".join(words[:2])) or MEANT.get(words[0], "")

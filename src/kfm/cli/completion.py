@@ -1,5 +1,8 @@
-"""Completion scripts, made from the parser itself: what can be typed is what is offered. Names of datasets, refs, runs
-and schedules are asked for when they are needed: the scripts call `kfm config completion KIND`."""
+"""Completion scripts for shells, made from the parser itself, so that they offer what can be typed.
+
+Names of datasets, refs, runs and schedules are looked up when they are needed: the scripts call `kfm config completion
+KIND`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from kfm.cli.render import Screen
 
 SHELLS = ("bash", "zsh", "fish")
-KINDS = {  # of an argument that is called so, what it may be
+KINDS = {  # for each name of an argument, the kind of names it takes
     "DATASET": ("datasets",),
     "SCOPE": ("datasets",),
     "REF": ("refs",),
@@ -27,12 +30,12 @@ KINDS = {  # of an argument that is called so, what it may be
     "B": ("datasets", "refs"),
     "THING": ("datasets", "runs"),
 }
-MOST = 500  # names that are offered
-_PLAIN = re.compile(r"[A-Za-z0-9._/+-]+")  # what a shell takes as it is; anything else is typed by hand
+MOST = 500  # how many names are offered
+_PLAIN = re.compile(r"[A-Za-z0-9._/+-]+")  # characters that need no quotes in a shell; other names are not offered
 
 
 def names(options: argparse.Namespace, screen: Screen, kind: str) -> Iterator[str]:
-    """What there is of a kind, a line each."""
+    """Return the names of a kind, such as datasets or refs."""
     return (name for name in islice(_names(options, screen, kind), MOST) if _PLAIN.fullmatch(name))
 
 
@@ -58,14 +61,14 @@ def script(shell: str, parser: argparse.ArgumentParser) -> str:
 
 
 class _Command:
-    """One command with what may follow it."""
+    """One command and the words that may follow it."""
 
     def __init__(self, path: tuple[str, ...], parser: argparse.ArgumentParser) -> None:
         self.path = path
         self.flags: list[tuple[str, str, bool]] = []  # name, help, takes a value
         self.words: list[tuple[str, str]] = []  # subcommands or fixed values, with help
-        self.kinds: dict[str, None] = {}  # of names that may follow
-        self.valued: dict[str, tuple[str, ...]] = {}  # by flag, what its value may be
+        self.kinds: dict[str, None] = {}  # kinds of names that may follow
+        self.valued: dict[str, tuple[str, ...]] = {}  # for each flag, the kind of its value
         for action in parser._actions:
             summary = (action.help or "").replace("\n", " ")
             if isinstance(action, argparse._SubParsersAction):
@@ -128,12 +131,12 @@ complete -F _kfm kfm
 
 
 def _by_path(commands: list[_Command], form: str) -> str:
-    """For a `case`: which names may follow which command."""
+    """Return the branches of a shell `case`: which names may follow which command."""
     return " ".join(form.format(f"'{' '.join(c.path)}'", " ".join(c.kinds)) for c in commands if c.kinds)
 
 
 def _by_flag(commands: list[_Command], between: str, form: str) -> str:
-    """For a `case`: which names may follow which flag."""
+    """Return the branches of a shell `case`: which names may follow which flag."""
     flags: dict[tuple[str, ...], dict[str, None]] = {}
     for command in commands:
         for flag, kinds in command.valued.items():

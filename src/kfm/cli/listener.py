@@ -1,4 +1,4 @@
-"""What `kfm up --listen`, `kfm webhooks serve` and `kfm triggers watch` share."""
+"""The HTTP listener of `kfm up --listen` and `kfm webhooks serve`, and the lines that report runs as they end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 
 def secured(options: argparse.Namespace, resolved: Resolved, host: str) -> ssl.SSLContext | None:
-    """With what it listens there. Refused where others could hear what is said."""
+    """Return the TLS context to listen with, or None. Raise Refused if other machines could read the requests
+    unencrypted."""
     if not resolved.config.webhooks:
         raise BadInput("the configuration names no webhook", hint="add one under `webhooks:`")
     if (options.tls_cert is None) != (options.tls_key is None):
@@ -43,7 +44,7 @@ def secured(options: argparse.Namespace, resolved: Resolved, host: str) -> ssl.S
 
 
 def server_module() -> ModuleType:
-    """What serves, if it is installed."""
+    """Return the module that serves HTTP. Raise Refused if it is not installed."""
     try:
         from kfm.api import server
     except ImportError:
@@ -54,14 +55,14 @@ def server_module() -> ModuleType:
 def tell_listening(screen: Screen, resolved: Resolved, host: str, port: int, *, tls: bool) -> None:
     scheme, names = "https" if tls else "http", sorted(resolved.config.webhooks)
     host = f"[{host}]" if ":" in host else host
-    if screen.json:  # one line, at once: whoever started us waits for it
+    if screen.json:  # one line, at once: the program that started this process may wait for it
         screen.line(canonical({"listening": f"{scheme}://{host}:{port}", "webhooks": names}).decode())
         screen.out.flush()
     screen.say(f"listening on {scheme}://{host}:{port}/webhooks/…  ({', '.join(names)})")
 
 
 def _tls(cert: str, key: str) -> ssl.SSLContext:
-    """Certificate and key, loaded; whichever of the two flags is at fault is named."""
+    """Return the TLS context with certificate and key. The error names the flag that is wrong."""
     import ssl
 
     for flag, path in (("--tls-cert", cert), ("--tls-key", key)):
@@ -99,12 +100,12 @@ def _is_loopback(host: str) -> bool:
 def teller(
     session: Session, watching: Watch, screen: Screen, tally: Tally, kept: Outcome | None = None
 ) -> Callable[[Iterator[Receipt]], int]:
-    """Takes receipts as they come: durable and published first, then said, a line each. Answers how many there were.
-    `kept` collects them, where they end."""
+    """Return a function that takes receipts as they come. It makes each durable and publishes it, then prints a line,
+    and returns how many there were. `kept` collects the receipts."""
 
     def told(receipts: Iterator[Receipt]) -> int:
         count, found, since = 0, [], session.clock.monotonic()
-        for receipt in receipts:  # what is done is not kept back until all is
+        for receipt in receipts:  # each run is published when it ends, not when all have ended
             count += 1
             found.append(receipt)
             if session.clock.monotonic() - since >= 1:
@@ -132,7 +133,7 @@ def teller(
 
 
 def _tell_receipt(screen: Screen, receipt: Receipt) -> None:
-    """A line each, as they come."""
+    """Print a line about a receipt."""
     if screen.json:
         screen.line(canonical(receipt).decode())
     else:

@@ -1,4 +1,5 @@
-"""The front door: parses, calls, and turns every error into one line and an exit code."""
+"""The entry point of the program: parses the arguments, calls the command, and turns every error into one line and an
+exit code."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ WRITING = frozenset(
 
 
 def main(argv: list[str] | None = None, *, program: str = "kfm") -> int:
-    """The exit code of a command line of `program`: kfm has every command, updater has those of both runners."""
+    """Run a command line of `program` and return its exit code. kfm has every command, updater has those of both
+    runners."""
     arguments = sys.argv[1:] if argv is None else argv
     if arguments == ["--version"] and _version():
         return 0
@@ -55,7 +57,7 @@ def main(argv: list[str] | None = None, *, program: str = "kfm") -> int:
         _stand_in()
     before = sys.dont_write_bytecode
     if "--dry-run" in arguments or WRITING.isdisjoint(arguments):
-        sys.dont_write_bytecode = True  # who only looks leaves nothing behind, not even beside the code it loads
+        sys.dont_write_bytecode = True  # a command that only reads writes nothing, not even bytecode
     try:
         return _answer(arguments, program)
     finally:
@@ -64,11 +66,11 @@ def main(argv: list[str] | None = None, *, program: str = "kfm") -> int:
 
 
 def command() -> NoReturn:
-    """The program `kfm`. It ends as any does (threads, what asked to be called at exit, what is still to be written),
-    but leaves the taking apart of every module to the system, which is as much work as starting was."""
+    """The program `kfm`. It ends as any program does: it waits for threads, calls exit handlers and flushes. It then
+    leaves the cleanup of modules to the operating system, because Python takes as long for it as for the start."""
     import gc
 
-    gc.set_threshold(20_000, 20, 20)  # what is loaded stays; looking through it again and again finds nothing
+    gc.set_threshold(20_000, 20, 20)  # modules stay loaded, so frequent collections find nothing
     code = main()
     import atexit
     import os
@@ -81,7 +83,8 @@ def command() -> NoReturn:
 
 
 def _version() -> bool:
-    """Before any import: a version check should cost an interpreter start. Was it told?"""
+    """Print the version before anything is imported, so that it costs only the start of Python. Return whether it could
+    be written."""
     from kfm import __version__
 
     try:
@@ -93,7 +96,8 @@ def _version() -> bool:
 
 
 def _stand_in() -> None:
-    """What was closed when we began gets something that cannot be written, before a file of ours gets its number."""
+    """Give each stream that was closed at the start a file that cannot be written. Otherwise the next file that is
+    opened would get its number."""
     import os
 
     while (spare := os.open(os.devnull, os.O_RDONLY)) <= 2:
@@ -105,7 +109,8 @@ def _stand_in() -> None:
 
 
 def _let_go() -> None:
-    """What could not be written is told by now: Python must not try again at exit, and end with a code of its own."""
+    """Flush both streams. A failure was reported already, so send the rest to /dev/null: Python would try again at
+    exit, and end with its own code."""
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             stream.flush()
@@ -113,7 +118,7 @@ def _let_go() -> None:
             import os
 
             os.dup2(os.open(os.devnull, os.O_WRONLY), number)
-        except ValueError:  # closed, by whoever made it
+        except ValueError:  # the stream was closed by its owner
             pass
 
 
@@ -127,11 +132,11 @@ def _answer(arguments: list[str], program: str) -> int:
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            with contextlib.suppress(OSError):  # there is something in it that cannot be written: told later
+            with contextlib.suppress(OSError):  # buffered text cannot be written: reported later
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     flags = {**DEFAULTS, "json": "--json" in arguments, "no_color": "--no-color" in arguments}
     screen = _screen(flags, os.environ)
-    help_text = io.StringIO()  # argparse would not say that it could not be written
+    help_text = io.StringIO()  # argparse ignores a failure to write
     try:
         try:
             with contextlib.redirect_stdout(help_text):
@@ -145,7 +150,7 @@ def _answer(arguments: list[str], program: str) -> int:
         return _guarded(options, screen)
     except KfmError as problem:
         return _tell(screen, problem)
-    except BrokenPipeError:  # whoever read our output has enough
+    except BrokenPipeError:  # the reader of the output stopped reading
         return 141
 
 
@@ -178,7 +183,7 @@ def _guarded(options: argparse.Namespace, screen: Screen) -> int:
     words = (options.command, getattr(options, "subcommand", None))
     resumable = "; a run that was begun is left resumable: `kfm resume`" if not WRITING.isdisjoint(words) else ""
     before = None
-    with contextlib.suppress(ValueError):  # not the main thread: the caller minds its own signals
+    with contextlib.suppress(ValueError):  # not the main thread: the caller handles its own signals
         before = signal.signal(signal.SIGTERM, stop)
     if screen.is_kfm and screen.quiet and not screen.json and _reports(options):
         screen.keep()
@@ -202,9 +207,9 @@ def _guarded(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _reports(options: argparse.Namespace) -> bool:
-    """Does stdout only repeat what the command did? Then --quiet silences it."""
+    """Return whether stdout only repeats what the command did, so that --quiet silences it."""
     if hasattr(options, "once"):
-        return bool(options.once)  # else it never ends
+        return bool(options.once)  # without --once it never ends
     if hasattr(options, "repair"):
         return bool(options.repair)
     looks = ("dry_run", "stdout", "check")
@@ -234,27 +239,28 @@ def _call(options: argparse.Namespace, screen: Screen) -> int:
                 raise Usage("no command given", hint=f"see `{parser.prog} --help`")
             screen.words(parser.format_help())
             return 2
-        with contextlib.redirect_stdout(screen.err):  # what an updater prints is for people, not data
+        with contextlib.redirect_stdout(screen.err):  # what an updater prints goes to stderr, because stdout is data
             return int(options.handler(options, screen))
     except (KfmError, BrokenPipeError, KeyboardInterrupt, Stopped):
         raise
     except OSError as problem:
         from kfm.errors import StorageFailed
 
-        raise StorageFailed(_os_message(problem), hint="look at the disk, then run it again") from problem
+        raise StorageFailed(_os_message(problem), hint="check the disk, then run the command again") from problem
     except MemoryError:
-        raise KfmError("out of memory", hint="give it more, or make the work smaller") from None
+        raise KfmError("out of memory", hint="give it more memory, or split the work") from None
     except Exception as problem:
         if os.environ.get("KFM_LOG") == "debug":
             raise
         frame = _where(problem)
         raise KfmError(
             f"internal error ({type(problem).__name__} at {frame})",
-            hint="please report it; set KFM_LOG=debug for the traceback",
+            hint="please report it; set KFM_LOG=debug to see the traceback",
         ) from problem
-    except BaseException as problem:  # raised by code that should not: an exit, or worse
+    except BaseException as problem:  # an updater called exit, or raised another BaseException
         raise KfmError(
-            f"stopped by {type(problem).__name__} at {_where(problem)}", hint="mend that, then `kfm resume`"
+            f"stopped by {type(problem).__name__} at {_where(problem)}",
+            hint="correct the code there, then `kfm resume`",
         ) from problem
 
 
@@ -272,12 +278,13 @@ def _where(problem: BaseException) -> str:
 
 
 def _tell(screen: Screen, problem: KfmError) -> int:
-    """A line for people, and one for each other mistake of the configuration; with --json the same for machines."""
+    """Print an error, and each other mistake of the configuration, as a line; with --json also as JSON. Return the exit
+    code."""
     import contextlib
 
     from kfm.errors import StorageFailed
 
-    with contextlib.suppress(OSError, StorageFailed):  # stderr is left
+    with contextlib.suppress(OSError, StorageFailed):  # stderr can still be written
         if screen.json:
             fields = {name: value for name, value in problem.fields.items() if value is not None}
             error: dict[str, Any] = {"code": problem.code, "message": problem.message, "hint": problem.hint, **fields}

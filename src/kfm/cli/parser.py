@@ -39,21 +39,22 @@ STREAMS = "stdout is data, stderr is for people; --json makes the data JSON."
 
 
 class Usage(KfmError):
-    """The command line itself is wrong."""
+    """Raised if the command line itself is wrong."""
 
     code = "usage"
     exit_code = 2
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
-    """Help of a fixed width. argparse makes a formatter for every argument: to ask the terminal each time is slow."""
+    """Help of a fixed width. argparse makes a formatter for every argument, and to query the terminal each time is
+    slow."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=28, width=_width())
 
 
 class RunnerFormatter(Formatter):
-    """Help of the same width in every terminal, because the Node runner answers with the same text."""
+    """Help of the same width in every terminal, because the Node runner prints the same text."""
 
     def __init__(self, prog: str) -> None:
         argparse.RawDescriptionHelpFormatter.__init__(self, prog, max_help_position=28, width=100)
@@ -77,7 +78,7 @@ class Parser(argparse.ArgumentParser):
         self._below: Any = None
 
     def below(self, dest: str) -> Any:
-        """The action that holds the parsers of subcommands."""
+        """Return the action that holds the parsers of subcommands."""
         if self._below is None:
             self._below = self.add_subparsers(
                 dest=dest, metavar="COMMAND", required=dest == "subcommand", parser_class=Parser, prog=self.prog
@@ -129,7 +130,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--actor", default=None, metavar="NAME", help=who)
 
     def add_signing(self) -> None:
-        """For a command that people sign where there is a key list."""
+        """Add the flags of a command that people sign if there is a key list."""
         self.add_key()
         self.add_argument(
             "--days",
@@ -151,11 +152,8 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """The options and the words that no argument takes.
-
-        Names that may be repeated may stand between flags. argparse alone takes those before the first flag or
-        behind it, and returns the others.
-        """
+        """Return the options and the words that no argument takes. Names that may be repeated may stand between flags;
+        argparse alone accepts them only in one place."""
         options, unknown = super().parse_known_args(args, namespace)
         at = unknown.index("--") if "--" in unknown else len(unknown)
         words = [*unknown[:at], *unknown[at + 1 :]]
@@ -199,7 +197,7 @@ class Root(Parser):
 
 
 def _overview(program: str) -> str:
-    """The commands by group, a line each."""
+    """Return the commands by group, a line each."""
     own = Group("commands", "", tuple(Command(name, one.summary) for name, one in RUNNER.items()))
     longest = max(map(len, _commands(program)))
     return "\n".join(
@@ -209,15 +207,13 @@ def _overview(program: str) -> str:
 
 
 def _commands(program: str) -> dict[str, Command]:
-    """The command of kfm behind every command of a program."""
+    """Return, for every command of a program, the command of kfm that it calls."""
     return KNOWN if program == "kfm" else RUNNER
 
 
 def parse(argv: list[str], program: str = "kfm") -> argparse.Namespace:
-    """The options that were typed after `program`. Global flags may stand before or after the command.
-
-    Raises Usage, and SystemExit after --help.
-    """
+    """Return the options that were typed after `program`. Global flags may stand before or after the command. Raise
+    Usage for a wrong line, and SystemExit after --help."""
     at = _command_at(argv)
     name = "" if at < 0 else argv[at]
     if program == "kfm":
@@ -235,7 +231,7 @@ def parse(argv: list[str], program: str = "kfm") -> argparse.Namespace:
 
 
 def _command_at(argv: list[str]) -> int:
-    """The place of the command among the words; -1 if there is none."""
+    """Return the position of the command among the words; -1 if there is none."""
     for at, word in enumerate(argv):
         if word == "--" or (not word.startswith("-") and (at == 0 or argv[at - 1] != "--config")):
             return at if word != "--" else -1
@@ -243,7 +239,8 @@ def _command_at(argv: list[str]) -> int:
 
 
 def _unknown(words: list[str], program: str) -> Usage:
-    """Names the command that does what an unknown word means, or the one that is spelled like it."""
+    """Return the error for an unknown command. It names the command that does what the word means, or one that is
+    spelled like it."""
     from kfm.parsing.record_shape import nearest
 
     if program == "kfm":
@@ -270,7 +267,7 @@ def _unrecognized(parser: argparse.ArgumentParser, command: str | None, unknown:
 
 
 def _flags(parser: argparse.ArgumentParser) -> set[str]:
-    """Every flag of the parser and of those below it."""
+    """Return every flag of a parser and of those below it."""
     found = {flag for action in parser._actions for flag in action.option_strings}
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -280,7 +277,7 @@ def _flags(parser: argparse.ArgumentParser) -> set[str]:
 
 
 def build(only: str | None = "", program: str = "kfm") -> Parser:
-    """The parser of every command; with a name that of one; with None that of global flags alone."""
+    """Return the parser of every command; with a name the parser of that one; with None that of global flags alone."""
     is_kfm = program == "kfm"
     parser = Root(prog=program, is_kfm=is_kfm)
     parser.add_argument("--version", action="store_true", help="print the version")
@@ -309,7 +306,7 @@ def port(text: str) -> int:
 
 
 def address(text: str) -> tuple[str, int]:
-    """Host and port."""
+    """Return host and port of a text like 127.0.0.1:8750."""
     host, colon, number = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not (colon and host and number.isascii() and number.isdigit() and int(number) <= 65535):

@@ -1,7 +1,8 @@
-"""The second half of `kfm plan --check`: the same plan, in processes that differ in all that must not matter.
+"""The second half of `kfm plan --check`: makes the same plan in processes that differ in everything that must not
+matter.
 
-A plan that walks through a set of texts, or keeps a local time from when its module was imported, is
-the same twice in one process and another one in the next. Here it meets the next one before it is locked.
+A plan that iterates over a set of texts, or keeps a local time from when its module was imported, is the same twice in
+one process and differs in the next. This check finds such a plan before it is locked.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kfm.model.records import Record, SourceRef, Trigger
 if TYPE_CHECKING:
     from kfm.config import Resolved
 
-# Three of them, as two texts in a set have even odds to come in the same order again.
+# Three, because two texts in a set come in the same order again half of the time.
 ELSEWHERE = (
     {"PYTHONHASHSEED": "1", "TZ": "AAA-14"},
     {"PYTHONHASHSEED": "2", "TZ": "BBB+11"},
@@ -30,7 +31,7 @@ ELSEWHERE = (
 
 
 class Question(Record, frozen=True):
-    """What a process is asked: the plan of these very inputs, so that it need not fetch them again."""
+    """What the other process gets: the inputs of the plan, so that it need not fetch them again."""
 
     config: str
     dataset: str
@@ -45,7 +46,7 @@ class Answer(Record, frozen=True):
 
 
 def check_elsewhere(resolved: Resolved, trigger: Trigger, inputs: list[SourceRef], plan_hash: str) -> None:
-    """Refuse a plan that other processes make otherwise."""
+    """Raise if other processes make another plan of the same inputs."""
     dataset = trigger.dataset
     question = Question(
         config=resolved.path, dataset=dataset, window=trigger.window, partition=trigger.partition, inputs=inputs
@@ -64,7 +65,7 @@ def check_elsewhere(resolved: Resolved, trigger: Trigger, inputs: list[SourceRef
 
 
 def _ask(question: bytes) -> list[Answer]:
-    # The state has no part in a plan; where modules are found has.
+    # The state does not affect a plan; the places where modules are found do.
     same = {"KFM_STATE": "memory", "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
     children: list[subprocess.Popen[bytes]] = []
     try:
@@ -93,10 +94,10 @@ def _read(body: bytes) -> Answer:
 
 
 def main() -> None:
-    """The other process: a question on stdin, its answer on stdout."""
+    """The other process: read a question from stdin, and write its answer to stdout."""
     from kfm import config
 
-    out, sys.stdout = sys.stdout, sys.stderr  # what an updater prints is no answer
+    out, sys.stdout = sys.stdout, sys.stderr  # what an updater prints must not mix with the answer
     asked = msgspec.json.decode(sys.stdin.buffer.read(), type=Question)
     try:
         with open_session(config.load(asked.config, os.environ), mode="dry") as session:

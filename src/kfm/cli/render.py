@@ -1,4 +1,4 @@
-"""Tables, colours and progress. Foreign text is escaped before it reaches a terminal."""
+"""Tables, colours and progress. Text from outside is escaped before it reaches a terminal."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ _WORDS = {
 
 
 def clean(value: object) -> str:
-    """One line of text, whatever it was: what could steer a terminal is shown as its escape."""
+    """Return a value as one line of text. Characters that could control a terminal are shown as escapes."""
     text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
     return escaped(text)
 
 
 def wants_color(stream: TextIO, env: Mapping[str, str], *, no_color: bool) -> bool:
-    """--no-color, then NO_COLOR, then KFM_COLOR (always | never), then whether it is a terminal."""
+    """Return whether to print in colour: --no-color decides first, then NO_COLOR, then KFM_COLOR (always or never),
+    then whether the stream is a terminal."""
     if no_color or env.get("NO_COLOR"):
         return False
     choice = env.get("KFM_COLOR", "")
@@ -38,7 +39,7 @@ def wants_color(stream: TextIO, env: Mapping[str, str], *, no_color: bool) -> bo
 
 
 class Screen:
-    """What a command writes with: data to stdout, words to stderr."""
+    """The output of a command: data to stdout, messages to stderr."""
 
     def __init__(self, *, json: bool, quiet: bool, verbose: bool, no_color: bool, env: Mapping[str, str]) -> None:
         self.json = json
@@ -53,15 +54,15 @@ class Screen:
         self._progress_shown = False
         self._told: tuple[str, str, float] = ("", "", 0.0)  # subject and stage of the last progress, and when
         self._begun: tuple[str, float, int] = ("", 0.0, 0)  # the fetch that is shown: whose, since when, from where
-        self.subject = ""  # what is being worked on, for the progress
-        self.is_kfm = True  # not the door that every runner has, which answers alike in every language
-        self._kept: list[str] | None = None  # what is written only if it does not go well
+        self.subject = ""  # the dataset at work, for the progress line
+        self.is_kfm = True  # false for `python -m updater`, which answers like the Node runner
+        self._kept: list[str] | None = None  # output that is written only if the command fails
         self._said: set[str] = set()
 
     # -- stdout
 
     def data(self, value: Any) -> None:
-        """One JSON document."""
+        """Write one JSON document."""
         import msgspec
 
         try:
@@ -75,7 +76,7 @@ class Screen:
         self.text(text + "\n")
 
     def text(self, text: str) -> None:
-        """Text as it is."""
+        """Write text as it is."""
         if self._kept is not None:
             self._kept.append(text)
             return
@@ -86,7 +87,7 @@ class Screen:
             _unwritten(problem)
 
     def keep(self) -> None:
-        """From now on stdout waits for how it ends: `release` writes what was kept, or lets it go."""
+        """Keep what is written to stdout. `release` later writes it, or drops it if all went well."""
         self._kept = []
 
     def release(self, *, well: bool) -> None:
@@ -96,7 +97,7 @@ class Screen:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[BinaryIO]:
-        """Stdout for bytes. That it cannot be written is told as that, and not as a fault of the store."""
+        """Open stdout for bytes. A failure to write is reported as a failure of stdout, not of the store."""
         self._clear()
         try:
             self.out.flush()
@@ -106,7 +107,7 @@ class Screen:
             _unwritten(problem)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]], *, width: int = 0) -> None:
-        """Aligned columns under a header; an empty table is only its header, so that scripts see the same shape.
+        """Print aligned columns under a header. An empty table has only its header, so that scripts see the same shape.
 
         On a terminal, or with a `width`, the table fits: digests and instants are shortened, empty columns dropped,
         cells continue in the next line, or each row is stacked as lines of name and value. No word and no digest is
@@ -132,7 +133,7 @@ class Screen:
                 self.line("  ".join(padded).rstrip())
 
     def _stacked(self, names: Sequence[str], cells: Sequence[Sequence[str]], room: int) -> None:
-        """Each row as lines of name and value, with an empty line between two rows."""
+        """Print each row as lines of name and value, with an empty line between two rows."""
         longest = max(map(len, names))
         for n, row in enumerate(cells):
             if n:
@@ -146,21 +147,21 @@ class Screen:
                     self.line(" " * (longest + 2) + piece)
 
     def width(self) -> int:
-        """How many columns a table may have; 0: as many as it needs."""
+        """Return how many columns a table may have; 0: as many as it needs."""
         said = self._env.get("COLUMNS", "")
         if said.isascii() and said.isdigit() and int(said[:4]) >= 40:
             return int(said[:4])
         return _columns(self.out) if self.out.isatty() else 0
 
     def fields(self, pairs: Iterable[tuple[str, object]]) -> None:
-        """`name  value`, one a line; what is empty is left out."""
+        """Print `name  value`, a line each; empty values are left out."""
         kept = [(name, clean(value)) for name, value in pairs if value not in (None, "", [], ())]
         width = max((len(name) for name, _ in kept), default=0)
         for name, value in kept:
             self.line(f"{self._paint(name.ljust(width), 'dim')}  {self._word(value, value)}")
 
     def raw(self, chunks: Iterable[bytes]) -> None:
-        """Bytes as they are."""
+        """Write bytes as they are."""
         self.finish()
         for chunk in chunks:
             try:
@@ -179,7 +180,7 @@ class Screen:
     # -- stderr
 
     def say(self, text: str) -> None:
-        """For people; silent with --quiet, and where stderr is a log that programs read."""
+        """Print a line for people. It is silent with --quiet, and where stderr is a log that programs read."""
         if not self.quiet and not self._logged:
             self._clear()
             self._in_order()
@@ -197,18 +198,20 @@ class Screen:
         self.words(prefix + clean(text) + "\n")
 
     def words(self, text: str) -> None:
-        """To stderr, if it can be written: no work is left undone because nobody can be told of it."""
+        """Print text to stderr if that can be written. A failure is ignored: no work stops because it cannot be
+        reported."""
         with contextlib.suppress(OSError, ValueError):
             self.err.write(text)
             self.err.flush()
 
     def _in_order(self) -> None:
-        """What was written to stdout before comes before, also where both go into one file."""
-        with contextlib.suppress(OSError, ValueError):  # told when the command ends
+        """Flush stdout first, so that lines keep their order where both streams go into one file."""
+        with contextlib.suppress(OSError, ValueError):  # reported when the command ends
             self.out.flush()
 
     def progress(self, stage: str, done: int, total: int) -> None:
-        """One line on a terminal, at most ten times a second. With --verbose the events tell the same."""
+        """Show progress as one line on a terminal, at most ten times a second. With --verbose the events report the
+        same."""
         if self.quiet or self.verbose or not self.err.isatty():
             return
         from kfm.clock import SystemClock
@@ -232,7 +235,7 @@ class Screen:
             self._progress_shown = False
 
     def finish(self) -> None:
-        """Everything out, or an error while we can still tell it."""
+        """Flush everything. Raise while an error can still be reported."""
         self._clear()
         try:
             self.out.flush()
@@ -241,7 +244,7 @@ class Screen:
 
 
 def _unwritten(problem: OSError) -> NoReturn:
-    """Stdout failed. A reader that has enough is no failure of it."""
+    """Return the error for a stdout that cannot be written. A reader that stopped reading is no failure."""
     if isinstance(problem, BrokenPipeError):
         raise problem
     why = (problem.strerror or type(problem).__name__).lower()
@@ -250,7 +253,7 @@ def _unwritten(problem: OSError) -> NoReturn:
 
 
 def _fitted(names: Sequence[str], cells: Cells, room: int) -> tuple[Sequence[str], Cells, list[int]] | None:
-    """Columns, cells and widths of a table that fits; None if it fits in no way. It loses as little as it can."""
+    """Return columns, cells and widths of the table that fits and loses least; None if none fits."""
     ways = [(names, cells), *_shorter(names, cells)]
     for some, rows in ways:
         widths = _widths(some, rows)
@@ -278,8 +281,8 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _shorter(names: Sequence[str], cells: Cells) -> Iterator[tuple[Sequence[str], Cells]]:
-    """The same table with short digests and instants, then without the name of the algorithm, then without columns
-    that are empty."""
+    """Yield the table with short digests and instants, then without the name of the algorithm, then without empty
+    columns."""
     import re
 
     def changed(pattern: str, by: str, table: Cells) -> Cells:
@@ -296,7 +299,7 @@ def _shorter(names: Sequence[str], cells: Cells) -> Iterator[tuple[Sequence[str]
 
 
 def _pieces(text: str) -> list[str]:
-    """What a cell may be broken into: words, and the parts of a list, a path or an address."""
+    """Return the pieces between which a cell may be broken: words, and the parts of a list, a path or an address."""
     pieces, start = [], 0
     for at, mark in enumerate(text):
         if mark == " " or (mark in ",/;&?" and at + 1 < len(text) and text[at + 1] != " "):
@@ -306,7 +309,7 @@ def _pieces(text: str) -> list[str]:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """The text in lines of at most this width; a piece that is longer stays whole."""
+    """Return the text in lines of at most this width; a longer piece stays whole."""
     if len(text) <= width:
         return [text]
     lines, at, end = [""], 0, 0
@@ -321,7 +324,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _columns(stream: TextIO) -> int:
-    """The width of the terminal: a line that wraps could not be taken back."""
+    """Return the width of the terminal. A progress line that wraps could not be erased."""
     import os
 
     try:
@@ -339,7 +342,7 @@ def _scrubbed(value: Any) -> Any:
 
 
 def size(count: int) -> str:
-    """Bytes as people read them: 999 B, 1.2 MiB."""
+    """Return a number of bytes as people read it: 999 B, 1.2 MiB."""
     if count < 1024:
         return f"{count} B"
     value = float(count)
@@ -351,7 +354,7 @@ def size(count: int) -> str:
 
 
 def span(minutes: int | None) -> str:
-    """Minutes as a person says them: 45m, 3h 20m, 2d 4h."""
+    """Return a number of minutes as people say it: 45m, 3h 20m, 2d 4h."""
     if minutes is None:
         return ""
     days, hours, rest = minutes // 1440, minutes // 60 % 24, minutes % 60
@@ -360,7 +363,7 @@ def span(minutes: int | None) -> str:
 
 
 def fetched(done: int, total: int, seconds: float, since: int) -> str:
-    """Bytes, rate and time left, as far as they can be told: `since` bytes came in so many seconds."""
+    """Return bytes, rate and time left, as far as they are known: `since` bytes came in so many seconds."""
     said = f"{size(done)} of {size(total)} ({100 * done // total} %)" if total else size(done)
     if seconds < 0.5 or since <= 0:
         return said
@@ -373,5 +376,5 @@ def fetched(done: int, total: int, seconds: float, since: int) -> str:
 
 
 def short(digest: str) -> str:
-    """The start of a digest or id, enough to tell two apart."""
+    """Return the start of a digest or id, long enough to distinguish two."""
     return digest[:19] if digest.startswith("sha256:") else digest[:8]

@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from kfm.model.records import Effect, Receipt, RefEntry
 
 
-CHANGES = ("added", "changed", "removed", "keys")  # of the keys of a version, and how many it has
+CHANGES = ("added", "changed", "removed", "keys")  # counts of keys: changes, and how many the version has
 FINDINGS = ("source", "column", "rule", "times", "line", "what")
 
 
 def show_runs(
     session: Session, screen: Screen, tally: Tally, outcome: Outcome, versions: Mapping[str, str] | None = None
 ) -> None:
-    """`versions`: of each dataset, where it is not what is processed."""
+    """Print the receipts, errors and effects of some runs. `versions` names the version of a dataset where it is not
+    the processed one."""
     from kfm.app.runs.queries import frozen_by
 
     if screen.json:
@@ -43,7 +44,7 @@ def show_runs(
         show_effects(session, screen, outcome.receipts, outcome.effects)
         return
     for receipt in outcome.receipts:
-        if receipt.held_rows and receipt.outcome != "held":  # that was said as an error, of all its rows
+        if receipt.held_rows and receipt.outcome != "held":  # a quarantined source was reported as an error already
             rows = "1 row" if receipt.held_rows == 1 else f"{receipt.held_rows} rows"
             screen.say(f"{receipt.dataset}: {rows} held back, see `kfm quarantine {receipt.dataset}`")
         if receipt.outcome == "frozen":
@@ -51,7 +52,7 @@ def show_runs(
 
 
 def _show_receipts(session: Session, screen: Screen, receipts: list[Receipt], versions: Mapping[str, str]) -> None:
-    """On a terminal that has no room for all of it, what matters most of it."""
+    """Print a table of receipts; on a narrow terminal only the most important columns."""
     from kfm.app.runs.queries import short_run, version_of
 
     names = ["dataset", "status", "outcome", *CHANGES, "held", "rows", "version", "run"]
@@ -83,7 +84,7 @@ def _held_of(receipt: Receipt) -> str:
 
 
 def show_findings(session: Session, screen: Screen, receipts: list[Receipt]) -> None:
-    """What a dry run would hold back. `kfm quarantine` cannot tell: it shows what is held, not what would be."""
+    """Print what a dry run would quarantine. `kfm quarantine` shows only what is quarantined already."""
     from kfm.app.runs.queries import held_sources
 
     sources: list[dict[str, Any]] = []
@@ -105,7 +106,7 @@ def _frozen(last: RefEntry | None, dataset: str) -> str:
 
 
 def show_delivered(screen: Screen, effects: list[Effect]) -> None:
-    """What went outside with this command, which may have been committed by an earlier one."""
+    """Print what this command published, which may have been committed by an earlier one."""
     if not screen.json:
         screen.say(f"delivered {len(effects)} of what was committed:")
         screen.table(
@@ -121,7 +122,7 @@ def is_there(session: Session, effect: Effect) -> bool:
 
 
 def show_effects(session: Session, screen: Screen, receipts: list[Receipt], effects: list[Effect]) -> None:
-    """What a dry run foretells: the refs that would move, and what would change outside."""
+    """Print what a dry run predicts: the refs that would move, and the public files that would change."""
     moves = [(move.ref, short(move.before), short(move.after)) for receipt in receipts for move in receipt.moves]
     if moves:
         screen.line()
@@ -136,7 +137,7 @@ def show_effects(session: Session, screen: Screen, receipts: list[Receipt], effe
 
 
 def tell_promoted(session: Session, screen: Screen, outcome: Outcome) -> None:
-    """Of what was published by itself where it is, and of what was not why."""
+    """Print which versions were published automatically and where, and which were not and why."""
     for receipt in outcome.receipts if session.mode != "dry" and not screen.json else ():
         if receipt.job_type == "operation.promote":
             tell_moves(session, screen, receipt)
@@ -156,7 +157,7 @@ def show_other_mistakes(session: Session, tally: Tally, outcome: Outcome) -> Non
 
 
 def tell_elsewhere(session: Session, tally: Tally, outcome: Outcome, events: list[dict[str, Any]], folder: str) -> None:
-    """Into the folder of artifacts, if there is one, and into the summary of the job we run in."""
+    """Write the artifacts into their folder, if there is one, and a summary for GitHub Actions."""
     if folder:
         from kfm.app.runs.execution import Undelivered
         from kfm.app.runs.run_exports import artifacts_of, write_artifacts
@@ -174,7 +175,8 @@ def tell_elsewhere(session: Session, tally: Tally, outcome: Outcome, events: lis
 
 
 def artifacts_folder(options: argparse.Namespace, resolved: Resolved) -> str:
-    """Where the artifacts of this run go. A dry run writes them only where it is told to."""
+    """Return the folder for the artifacts of this run, or "". A dry run writes them only if --artifacts names a
+    folder."""
     if options.artifacts is None:
         return "" if options.dry_run else resolved.at(resolved.config.artifacts)
     folder = os.path.abspath(one_line("--artifacts", options.artifacts, 4000))
@@ -184,9 +186,9 @@ def artifacts_folder(options: argparse.Namespace, resolved: Resolved) -> str:
 
 
 def finding_rows(sources: list[dict[str, Any]]) -> list[tuple[str, str, str, str, str, str]]:
-    """What was found, a line for everything of one kind, with the first rows it is in; what holds comes first.
+    """Return a row for all findings of one kind, with the first lines they are in; those that quarantine come first.
 
-    Of very many findings only the first are kept one by one: then a number is the least there are.
+    Only the first of very many findings are kept one by one; then a number is a lower bound.
     """
     told = []
     for source in sources:
@@ -204,7 +206,7 @@ def finding_rows(sources: list[dict[str, Any]]) -> list[tuple[str, str, str, str
 
 
 def tell_moves(session: Session, screen: Screen, receipt: Receipt) -> None:
-    """What moved, and what a person does next."""
+    """Print which ref moved, and the command that usually comes next."""
     from kfm.app.runs.run_exports import published_folder
     from kfm.app.session.datasets import is_public_version
 
@@ -214,7 +216,7 @@ def tell_moves(session: Session, screen: Screen, receipt: Receipt) -> None:
         if move.ref.startswith(refs.ORDERS):
             _tell_order(screen, receipt, move.ref.partition("/")[2])
             continue
-        name = short if screen.err.isatty() else str  # whole for a program, and in the receipt
+        name = short if screen.err.isatty() else str  # programs get the whole digest, as in the receipt
         screen.say(f"{move.ref}: {name(move.before) or 'nothing'} → {name(move.after) or 'nothing'}")
         if not move.ref.startswith(refs.PUBLISHED):
             continue

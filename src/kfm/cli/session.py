@@ -1,4 +1,4 @@
-"""What every command does first and last: open the installation, and turn a receipt into an exit code."""
+"""What every command does first and last: open the session, and turn a receipt into an exit code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def settings(options: argparse.Namespace) -> Resolved:
-    """The configuration that was named or found. BadInput if it has mistakes, with all of them, unless the command only
+    """Return the configuration that was named or found. Raise BadInput with all its mistakes, unless the command only
     takes away or closes (`options.closes`)."""
     try:
         if getattr(options, "closes", False):
@@ -46,10 +46,10 @@ def opened(
     resolved: Resolved | None = None,
     events: list[dict[str, Any]] | None = None,
 ) -> Iterator[Session]:
-    """The session of the configuration that was named or found. At the end it says which rules a run took into force.
+    """Open the session of the configuration that was named or found. At the end it prints which rules a run took into
+    force.
 
-    Opening it to write makes the store if there is none: whatever can be wrong with what was typed is
-    checked before.
+    A session that writes creates the store if there is none, so the caller checks the arguments before.
     """
     from kfm.app.session.backends import open_log
     from kfm.app.session.session import open_session
@@ -80,32 +80,32 @@ def opened(
 
                 for receipt in session.adopted:
                     screen.say(adopted_line(session, receipt))
-        screen.finish()  # what was said is durable; that closing fails is another matter
+        screen.finish()  # everything reported is durable, even if closing fails later
 
 
 def tell_clock(screen: Screen) -> None:
-    """Whoever sits at a terminal whose clock is set should know it: ages, schedules and receipts go by it. A program
-    that set it knows it, and reads what is on stderr."""
+    """Warn a person at a terminal that the clock is fixed, because ages, schedules and receipts depend on it. A program
+    that fixed the clock needs no warning."""
     if not screen.err.isatty():
         return
     for name in ("KFM_NOW", "SOURCE_DATE_EPOCH"):
         if os.environ.get(name):
-            screen.say_once(f"the clock stands at {os.environ[name][:40]}: {name} is set")
+            screen.say_once(f"the clock is fixed at {os.environ[name][:40]}: {name} is set")
             return
 
 
 def known_dataset(_options: argparse.Namespace, _screen: Screen, resolved: Resolved, text: str) -> str:
-    """A dataset the configuration names, or one that left it and still has refs."""
+    """Return the name of a dataset of the configuration, or of one that was removed from it and still has refs."""
     return input_checks.known_dataset(resolved, text)
 
 
 def person(options: argparse.Namespace) -> dict[str, str]:
-    """Who and why, as they go into the ledger: one line each."""
+    """Return actor and reason as they go into the ledger: one line each."""
     return input_checks.person(options.reason, options.actor or "", input_checks.as_flag)
 
 
 def code_of(receipt: Receipt, *, tell_noop: bool = False) -> int:
-    """The exit code a receipt stands for."""
+    """Return the exit code for a receipt."""
     from kfm.app.runs.execution import problem_of
 
     if receipt.outcome in ("noop", "unchanged"):
@@ -115,7 +115,7 @@ def code_of(receipt: Receipt, *, tell_noop: bool = False) -> int:
 
 
 def together(codes: list[int]) -> int:
-    """One exit code for several: the first that is a failure; NOOP only if all were."""
+    """Return one exit code for several: the first failure; NOOP only if all were NOOP."""
     for code in codes:
         if code not in (EXIT_CODES["done"], EXIT_CODES["noop"]):
             return code
@@ -129,7 +129,7 @@ def today() -> str:
 
 
 class Tally:
-    """Says what becomes of requests as they end, and keeps what it comes to: errors and the exit code."""
+    """Reports receipts and errors as they come, and keeps the errors and the exit code."""
 
     def __init__(self, screen: Screen, *, tell_noop: bool = False) -> None:
         self._screen = screen
@@ -164,7 +164,7 @@ class Tally:
     def undelivered(self, what: Undelivered) -> None:
         dataset, problem, ours = what
         if ours:
-            self._codes.insert(0, problem.exit_code)  # worse than what became of a run
+            self._codes.insert(0, problem.exit_code)  # this outweighs the results of runs
         told = what.message
         self.errors.append({"dataset": dataset, "code": problem.code, "message": told, "hint": problem.hint})
         self._screen.fail(f"{dataset}: {told}; {problem.hint}" if dataset else f"{told}; {problem.hint}")
@@ -175,5 +175,5 @@ class Tally:
 
 
 def _about(name: str, message: str) -> str:
-    """The message with what it is about before it, unless it begins with that itself."""
+    """Return the message with the dataset before it, unless it begins with the dataset itself."""
     return message if message.startswith((f"{name} ", f"run {name} ")) else f"{name}: {message}"

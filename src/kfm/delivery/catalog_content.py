@@ -70,7 +70,8 @@ class Cataloguing:
     # -- the whole entry
 
     def documents(self) -> Documents:
-        """Yield every file of the dataset with its path in the catalog. A file comes after the files that it links to."""
+        """Yield every file of the dataset with its path in the catalog. A file comes after the files that it links
+        to."""
         if not self.standing:
             return
         keys: list[Key] = []

@@ -135,10 +135,10 @@ def taking_turns(follower: Follower, clock: Clock) -> Iterator[None]:
                 if lock.take():
                     break
             except OSError as problem:
-                raise Unavailable(f"its lock cannot be had: {problem.strerror}", hint="look at the folder") from problem
+                raise Unavailable(f"its lock cannot be taken: {problem.strerror}", hint="check .kfm") from problem
             clock.sleep(0.01)
         else:
-            raise Busy("another process is telling it", hint="what was committed is kept and told later")
+            raise Busy("another process notifies it now", hint="what was committed is kept and sent later")
         yield
     finally:
         lock.close()

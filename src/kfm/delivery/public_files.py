@@ -155,7 +155,8 @@ class Telling:
             self._publisher.remove_rest(folder, self._check_last)
 
     def mend(self, altered: Sequence[str]) -> None:
-        """Write every file of the live versions that is missing or damaged. Nothing is announced, because no ref moved."""
+        """Write every file of the live versions that is missing or damaged. Nothing is announced, because no ref
+        moved."""
         self._check()
         for path in altered:
             self._publisher.remove_file(path, f"repair/{path}", self._check)
@@ -212,7 +213,7 @@ class Telling:
             if refs.is_frozen(self._state.refs.at(switch)):
                 raise Frozen(f"{self._dataset} is frozen", hint="what was committed is kept; a thaw publishes it")
         if self._waits():
-            raise Frozen(f"{self._dataset} waits: masks and labels do not fit together", hint="see `kfm doctor`")
+            raise Frozen(f"{self._dataset} waits: masks and labels do not match", hint="see `kfm doctor`")
         self._check_last()
 
     def _check_last(self) -> None:

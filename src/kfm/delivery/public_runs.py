@@ -1,4 +1,5 @@
-"""Reads the facts for a run's public record: the receipt, the versions and how they differ. `masking` makes the record."""
+"""Reads the facts for a run's public record: the receipt, the versions and how they differ. `masking` makes the
+record."""
 
 from __future__ import annotations
 

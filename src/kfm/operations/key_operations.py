@@ -27,7 +27,7 @@ class Signed(MoveUpdater):
         ref, target = trigger.params.get("ref", ""), trigger.params.get("to", "")
         right = ref.startswith(self.ref) if self.ref.endswith("/") else ref == self.ref
         if not right or not is_digest(target):
-            raise Refused("nothing that was signed is named", hint="use `kfm keys` and `kfm review`")
+            raise Refused("the request names nothing that was signed", hint="use `kfm keys` and `kfm review`")
         return Aim(sources.ref(ref), target)
 
 

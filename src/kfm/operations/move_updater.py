@@ -36,11 +36,11 @@ class MoveUpdater(Updater):
         ref, target = self.aim(trigger, sources)
         before = trigger.params.get("before")
         if before is None and trigger.trigger_id:
-            raise Refused("it is not known any more what this was to move", hint="order it anew")
+            raise Refused("the record of this request does not say any more what to move", hint="request it again")
         if before is not None and before != (ref.content_hash or NOTHING):
             raise Moved(
-                f"{ref.name} has moved since this was ordered",
-                hint=f"look at `kfm refs history {ref.name}`, and order it anew if it is still wanted",
+                f"{ref.name} has moved since this was requested",
+                hint=f"look at `kfm refs history {ref.name}`, and request it again if it is still wanted",
             )
         return aiming(ref, target)
 

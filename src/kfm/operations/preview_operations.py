@@ -73,14 +73,14 @@ class Adopt(_Together):
             return [Aim(processed, version)]  # done before
         if made.content_hash != version or not is_digest(version):
             raise Moved(
-                f"{made.name} is at {made.content_hash or 'nothing'}, and what was approved is {version or 'nothing'}",
-                hint="look at the report of today, and let it be approved",
+                f"{made.name} is at {made.content_hash or 'nothing'}, and the approved one is {version or 'nothing'}",
+                hint="read the report again, and have it approved",
             )
         if processed.content_hash != base:
             raise Moved(
                 f"{processed.name} is at {processed.content_hash or 'nothing'}, and the preview was made "
                 f"from {base or 'nothing'}",
-                hint="build the preview anew, and let it be approved",
+                hint="build the preview again, and have it approved",
             )
         found = [Aim(processed, version), Aim(made, "")]
         for number in range(int(said.get("inputs", "0"))):
@@ -106,5 +106,5 @@ class Sweep(_Together):
         branch = check_partition(trigger.params.get("branch", ""))
         names = trigger.params.get("refs", "").split()
         if not names:
-            raise Refused("nothing is named that could be swept", hint="use `kfm preview sweep`")
+            raise Refused("the request names no preview to remove", hint="use `kfm preview sweep`")
         return [Aim(sources.ref(refs.preview(branch, name)), "") for name in names]

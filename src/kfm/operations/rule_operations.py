@@ -22,7 +22,7 @@ class Ruling(MoveUpdater):
         ref, target = trigger.params.get("ref", ""), trigger.params.get("to", "")
         right = ref.startswith(self.ref) if self.ref.endswith("/") else ref == self.ref
         if not right or not is_digest(target):
-            raise Refused("nothing that can be signed is named", hint="use `kfm labels set`, or `deploy`")
+            raise Refused("the request names nothing that can be signed", hint="use `kfm labels set`, or `deploy`")
         return Aim(sources.ref(ref), target)
 
 

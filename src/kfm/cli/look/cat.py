@@ -60,7 +60,7 @@ def cat(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def shown_key(key: tuple[str, ...]) -> str:
-    """As it is typed: joined by /, unless that could be read as another key."""
+    """Return a key as it is typed: joined by /, unless that could be read as another key."""
     return exact_key(key) if key[0].startswith("[") or any("/" in part for part in key) else "/".join(key)
 
 
@@ -75,7 +75,8 @@ def _list_entries(session: Session, screen: Screen, version: str) -> None:
 
 
 def _write_object(session: Session, screen: Screen, digest: str) -> None:
-    """Not a byte of what is damaged: it is read once to know, and again to be written."""
+    """Write an object. It is read once to check it and again to write it, so that no byte of a damaged object is
+    written."""
 
     def chunks() -> Iterator[bytes]:
         with readable_objects(session).open(digest) as file:

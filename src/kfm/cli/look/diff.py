@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kfm.cli.render import Screen
 
 
-WIDTH = 400  # of a row that is shown
+WIDTH = 400  # characters of a row that is shown
 
 
 MORE = """\
@@ -87,7 +87,7 @@ def _points(session: Session, options: argparse.Namespace) -> tuple[Point, Point
 
 
 def _tell(screen: Screen, found: Difference) -> None:
-    """The whole in a line, then key by key, then rows where they were asked for."""
+    """Print a summary line, then each changed key, then rows if they were requested."""
     counted = f"{found.added} added, {found.changed} changed, {found.removed} removed"
     screen.say(f"{counted}; from {_named(found.before, found.after)} to {short(found.after.version) or 'nothing'}")
     if found.rows is not None and not found.is_same:

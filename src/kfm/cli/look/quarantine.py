@@ -28,12 +28,12 @@ def arguments(parser: Parser) -> None:
 
 
 def held(options: argparse.Namespace, screen: Screen) -> int:
-    """What is in quarantine, and why; with --rows the rows themselves."""
+    """Show quarantined rows and sources, and why; with --rows the rows themselves."""
     name = dataset_id(options.dataset)
     with opened(options, screen, "read") as session:
         sources = held_sources(session, name)
         if not sources and not any(True for _ in session.state.refs.history(refs.quarantine(name))):
-            dataset_config(session, name)  # refused if there is no such dataset
+            dataset_config(session, name)  # raises if there is no such dataset
         if options.rows:
             for source in sources:
                 if source["held_rows_digest"]:

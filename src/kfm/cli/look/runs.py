@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 ALL = -1
-WAIT = 100  # tenths of a second that a run that is cancelled is given to end
+WAIT = 100  # tenths of a second that a cancelled run gets to end
 
 
 RUN = "its id, the start of it, or `last`"
@@ -96,7 +96,7 @@ def runs_list(options: argparse.Namespace, screen: Screen) -> int:
     with opened(options, screen, "read", resolved) as session:
         rows = list(runs(session, options.limit or ALL, wanted))
         starts = {} if screen.json else {row["run"]: short_run(session, row["run"]) for row in rows}
-    if not rows and wanted not in ("", "global"):  # a dataset that left the configuration keeps its runs
+    if not rows and wanted not in ("", "global"):  # a dataset that was removed from the configuration keeps its runs
         known_dataset(options, screen, resolved, wanted)
     if screen.json:
         screen.data(rows)
@@ -142,7 +142,7 @@ def _show_unfinished(session: Session, screen: Screen, run: Run) -> None:
 
 
 def _worker(session: Session, run: Run) -> str:
-    """Who is at it, and for how long others have to wait if it is not heard of again."""
+    """Return which worker has the run, and how long others wait if it stops reporting."""
     lease = worker(session, run)
     if lease is None:
         return "nobody; `kfm resume` takes it up"
@@ -259,7 +259,7 @@ def receipts_show(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def runs_cancel(options: argparse.Namespace, screen: Screen) -> int:
-    """The switch is set first, so that whoever has the run ends it; then it is ended here, if nobody has it."""
+    """Set the freeze flag of the run, so that the worker that has it ends it. If no worker has it, end it here."""
     from kfm.app.runs.execution import Outcome
     from kfm.app.runs.run_control import resume_runs
     from kfm.cli.operation import operate
@@ -278,7 +278,7 @@ def runs_cancel(options: argparse.Namespace, screen: Screen) -> int:
             now = session.state.runs.get(run_id)
             if now is None or now.status != "RUNNING":
                 break
-            with suppress(Conflict):  # whoever has it ends it
+            with suppress(Conflict):  # the worker that has it ends it
                 list(resume_runs(session, run_id))
                 break
             session.clock.sleep(0.1)

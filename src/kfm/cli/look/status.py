@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kfm.cli.render import Screen
 
 
-SHOWN = 20  # datasets that are listed though nothing about them asks for attention
+SHOWN = 20  # how many datasets that need no attention are listed
 STEPS = 10
 WIDTH = 80
 
@@ -77,7 +77,8 @@ def _tell(screen: Screen, found: Status, *, everything: bool) -> None:
 
 
 def _tell_next(screen: Screen, steps: list[NextStep]) -> None:
-    """As it is typed, a line each: what is behind # says why, and does no harm if it is pasted too."""
+    """Print the next commands as they are typed, a line each. The text behind # says why, and does no harm if it is
+    pasted too."""
     screen.line("next:" if steps else "next: nothing to do")
     listed = _first_of_each(steps)[:STEPS]
     longest = min(max((len(each.command) for each in listed), default=0), 44)
@@ -89,7 +90,7 @@ def _tell_next(screen: Screen, steps: list[NextStep]) -> None:
 
 
 def _first_of_each(steps: list[NextStep]) -> list[NextStep]:
-    """A few for each reason: a thousand of one kind must not hide the one of another."""
+    """Return a few datasets for each reason, so that a thousand of one kind do not hide one of another."""
     seen: dict[str, int] = {}
     found = []
     for each in steps:

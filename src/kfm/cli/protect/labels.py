@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kfm.cli.parser import Parser
 
 
-SOON = 60  # days before its end that a consent is spoken of
+SOON = 60  # days before a consent ends that a warning appears
 
 
 def arguments(parser: Parser) -> None:
@@ -153,11 +153,11 @@ def change(options: argparse.Namespace, screen: Screen) -> int:
 class _Done(NamedTuple):
     changed: bool
     code: int = 0
-    order: str = ""  # that others must sign first
+    order: str = ""  # others must sign it first
 
 
 def _signed(options: argparse.Namespace, screen: Screen, made: Change, said: dict[str, str]) -> _Done:
-    """By the keys there are: done at once, or asked for."""
+    """Sign the change with the keys given: it is done at once, or stored as a change request."""
     signer = signer_of(options, said["reason"])
     with opened(options, screen, "write") as session:
         make_ready(made)
@@ -211,7 +211,8 @@ def _tell_copies(options: argparse.Namespace, screen: Screen, made: Change) -> N
 
 
 def _take_back(options: argparse.Namespace, screen: Screen) -> list[dict[str, Any]]:
-    """What was published and is closed by the label goes, and with it all that was made of the same."""
+    """Withdraw what the new label closes: the published versions, and everything that was made from the same
+    sources."""
     with opened(options, screen, "write") as session:
         return take_back(session)
 

@@ -196,7 +196,7 @@ def _known_of_state(options: argparse.Namespace, screen: Screen) -> list[KnownFi
 
 
 def _installation(options: argparse.Namespace) -> Resolved | None:
-    """The installation we stand in, if any: a steward may look at a file anywhere."""
+    """Return the configuration of this folder, if there is one: a steward may preview a file anywhere."""
     try:
         return settings(options)
     except BadInput:

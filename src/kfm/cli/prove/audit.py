@@ -81,7 +81,7 @@ def audit_verify(options: argparse.Namespace, screen: Screen) -> int:
     if found.keys and not found.vouched:
         screen.say("no key list vouches for this key: give auditors its text by another way than the ledger")
     if found.verdict == "unverifiable" and not found.checkpoints:
-        screen.say("set ledger.sign_with in kfm.yml, so that what was cut off or written anew can be seen")
+        screen.say("set ledger.sign_with in kfm.yml, so that a ledger that was cut or rewritten can be detected")
     return found.exit_code
 
 

@@ -73,7 +73,7 @@ def verify(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _version(session: Session, dataset: str, text: str) -> str:
-    """What was asked for, or what is published, or else what is processed."""
+    """Return the version that was named; else the published one, else the processed one."""
     for ref in (refs.published(dataset), refs.processed(dataset)):
         if not text and session.state.refs.at(ref):
             return session.state.refs.at(ref)

@@ -57,7 +57,8 @@ def rollback(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _version_meant(options: argparse.Namespace, screen: Screen, text: str) -> str:
-    """A digest may be given by its start, as tables show it, if the ref was at only one such version."""
+    """Return the version that was named. The start of a digest, as tables show it, is enough if only one version of the
+    ref begins so."""
     if text == "nothing" or is_digest(text):
         return text
     start = text.removeprefix("sha256:")

@@ -182,7 +182,7 @@ def schedule_next(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def schedule_check(options: argparse.Namespace, screen: Screen) -> int:
-    """What is wrong raises; what is right is told, with what it would change."""
+    """Raise if a schedule has a mistake; else print the schedules, with what they would change."""
     resolved = settings(options)
     schedules = schedules_of(resolved)
     with opened(options, screen, "read", resolved) as session:
@@ -191,9 +191,9 @@ def schedule_check(options: argparse.Namespace, screen: Screen) -> int:
         screen.data({"schedules": [_plain(each) for each in schedules], "new": new})
         return 0
     for each in schedules:
-        what = "begins with the next `kfm up`" if each.id in new else "is followed"
+        what = "starts with the next `kfm up`" if each.id in new else "is active"
         screen.line(f"{each.id}: {_when(each)} {each.timezone}, {each.dataset}; {what}  ({each.place})")
-    screen.say(f"{len(schedules)} schedules, all of them mean something")
+    screen.say(f"{len(schedules)} schedules without mistakes")
     return 0
 
 
@@ -206,7 +206,7 @@ def schedule_resume(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _switch(options: argparse.Namespace, screen: Screen, operation: str) -> int:
-    """A switch is a ref: who set it, when and why is in its history and in the ledger."""
+    """Set or clear a freeze flag. The flag is a ref, so its history and the ledger say who set it, when and why."""
     from kfm.app.runs.due_schedules import one
 
     schedule = one(settings(options), options.schedule)

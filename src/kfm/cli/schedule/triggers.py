@@ -70,7 +70,7 @@ def triggers_show(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def triggers_retry(options: argparse.Namespace, screen: Screen) -> int:
-    """Run a trigger now: one that waits as it is, one that ended as a new one like it."""
+    """Run a trigger now: a pending one as it is, a finished one as a new trigger with the same content."""
     with opened(options, screen, "write") as session:
         tally = Tally(screen)
         outcome = work(session, [retry_request(options.trigger)], tally)
@@ -79,7 +79,7 @@ def triggers_retry(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def watch(options: argparse.Namespace, screen: Screen) -> int:
-    """Until SIGTERM or Ctrl-C. What it is told meanwhile is durable before it says so."""
+    """Run until SIGTERM or Ctrl-C. Everything that it reports is durable."""
     resolved = settings(options)
     names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
     names = names or sorted(resolved.config.datasets)
@@ -93,7 +93,7 @@ def watch(options: argparse.Namespace, screen: Screen) -> int:
         except (KeyboardInterrupt, Stopped):
             if watching.busy or options.once:
                 raise
-            screen.say("stopped; nothing was at work")  # to look and to wait begins nothing: so a watch ends
+            screen.say("stopped; nothing was at work")  # nothing is at work while it polls or waits, so it can end here
             return 0
 
 

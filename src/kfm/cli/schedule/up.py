@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kfm.model.records import Receipt
 
 
-WAIT_S = 0.2  # between two looks of one that ends by itself, and waits for a slot of a pool
+WAIT_S = 0.2  # pause of --once while it waits for a slot of a pool
 
 
 MORE = """\
@@ -54,14 +54,14 @@ def arguments(parser: Parser) -> None:
 
 
 class Patience:
-    """What Ctrl-C and SIGTERM do: at rest they end the wait; at work they are remembered until it is done. Whoever asks
-    a second time does not want to wait."""
+    """Handles Ctrl-C and SIGTERM. During a pause they end the pause. During work they are remembered until the work is
+    done; a second signal stops at once."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
         self._resting = False
         self.asked = False
-        self.code = 0  # of one that was stopped before its end
+        self.code = 0  # the exit code after a signal
 
     def goes_on(self) -> bool:
         return not self.asked
@@ -80,13 +80,13 @@ class Patience:
             self.asked = True
             raise KeyboardInterrupt if number == signal.SIGINT else Stopped
         self.asked = True
-        with suppress(RuntimeError):  # a line was just being written
+        with suppress(RuntimeError):  # the signal came while a line was being written
             self._screen.say("stopping: the run at work is finished first; once more leaves it to `kfm resume`")
 
     @contextmanager
     def hearing(self) -> Iterator[None]:
         before = {}
-        with suppress(ValueError):  # not the main thread: the caller minds its own signals
+        with suppress(ValueError):  # not the main thread: the caller handles its own signals
             for number in (signal.SIGINT, signal.SIGTERM):
                 before[number] = signal.signal(number, self._hear)
         try:
@@ -97,7 +97,7 @@ class Patience:
 
 
 def up(options: argparse.Namespace, screen: Screen) -> int:
-    """Until SIGTERM or Ctrl-C. What it is told meanwhile is durable before it says so."""
+    """Run until SIGTERM or Ctrl-C, or with --once until nothing is pending. Everything that it reports is durable."""
     resolved = settings(options)
     names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
     names = names or sorted(resolved.config.datasets)
@@ -135,7 +135,7 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _artifacts(options: argparse.Namespace, resolved: Resolved) -> tuple[str, list[dict[str, Any]] | None]:
-    """The folder of artifacts and the events for it, where they are asked for."""
+    """Return the folder of artifacts and the list of events for it, if they were requested."""
     if options.artifacts is None:
         return "", None
     if not options.once:
@@ -144,7 +144,8 @@ def _artifacts(options: argparse.Namespace, resolved: Resolved) -> tuple[str, li
 
 
 def _once(upkeep: Daemon, told: Callable[[Iterator[Receipt]], int], patience: Patience) -> bool:
-    """Until a round makes nothing, for a new version asks for those that come after it. False: stopped before."""
+    """Work until a round produces nothing: a new version can trigger the datasets that come after it. Return False if a
+    signal stopped it."""
     told(upkeep.begin())
     while patience.goes_on():
         if told(upkeep.turn(patient=False)) or upkeep.more():
@@ -187,7 +188,8 @@ def _keep_up(
 
 
 def _following(session: Session, upkeep: Daemon, tally: Tally) -> Callable[[], None]:
-    """Tells sinks, and the outside, what others ran, or what was not heard before. The same trouble is said once."""
+    """Return a function that notifies sinks and publishes what other processes ran, or what is still pending. It
+    reports the same problem only once."""
     said: set[tuple[str, str]] = set()
 
     def follow() -> None:

@@ -94,7 +94,7 @@ def _body(path: str) -> bytes:
 
 
 def _headers(given: list[str]) -> list[tuple[bytes, bytes]]:
-    """A header each, or several in one: a line each, as `webhook sign` writes them."""
+    """Return the headers. Each flag gives one header, or several lines as `webhook sign` writes them."""
     found = []
     for text in (line for each in given for line in each.replace("\r", "\n").split("\n") if line.strip()):
         name, colon, value = text.partition(":")
@@ -112,7 +112,7 @@ def _known(resolved: Resolved, source: str) -> str:
 
 
 def sign(options: argparse.Namespace, screen: Screen) -> int:
-    """The headers a sender would give with this body, made with the first secret."""
+    """Print the headers that a sender would add to this body, made with the first secret."""
     resolved = settings(options)
     source = _known(resolved, options.source)
     hook = resolved.config.webhooks[source]
@@ -127,7 +127,8 @@ def sign(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def verify(options: argparse.Namespace, screen: Screen) -> int:
-    """Whether the door would take this request now, and why not. Changes nothing, not even the log of refusals."""
+    """Report whether the listener would accept this request now, and why not. Nothing changes, not even the log of
+    refusals."""
     resolved = settings(options)
     source = _known(resolved, options.source)
     verdict: dict[str, Any] = judge(resolved, source, _headers(options.header), _body(options.body))
@@ -139,7 +140,8 @@ def verify(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def replay(options: argparse.Namespace, screen: Screen) -> int:
-    """Take a request that came while nobody listened: its signature must hold, and it be no older than keep_days."""
+    """Accept a request that came while no process listened. Its signature must be valid, and it may not be older than
+    keep_days."""
     resolved = settings(options)
     source = _known(resolved, options.source)
     headers, body = _headers(options.header), _body(options.body)

@@ -38,7 +38,8 @@ def arguments(parser: Parser) -> None:
 
 
 def config_check(options: argparse.Namespace, screen: Screen) -> int:
-    """0 and one line if there is no mistake; else a line for each, with its place and its cure, and 3."""
+    """Return 0 and print one line if there is no mistake; else print each mistake with its place and its cure, and
+    return 3."""
     from kfm.app.maintenance.config_check import check
 
     report = check(options.config, os.environ)
@@ -61,7 +62,7 @@ def config_show(options: argparse.Namespace, screen: Screen) -> int:
     for key in values:
         said = key.removesuffix("contract.format") + "format"
         if key.endswith(".contract.format") and options.resolved and values.get(said) is not None:
-            values[key], origins[key] = values[said], origins[said]  # said once, it holds for both
+            values[key], origins[key] = values[said], origins[said]  # one value sets both keys
     rows = [
         (key, value, origins[key]) for key, value in values.items() if options.resolved or origins[key] != "default"
     ]
@@ -90,7 +91,7 @@ def completion(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def schema(options: argparse.Namespace, screen: Screen) -> int:
-    """The schema of the configuration or of a record; without a name, the names."""
+    """Print the schema of the configuration or of a record; without a name, print the names."""
     from kfm.model import json_schemas
 
     kinds = {**json_schemas.kinds(), **json_schemas.exported()}

@@ -1,4 +1,4 @@
-"""kfm init: a small installation that runs as it is."""
+"""kfm init: write a small installation that runs as it is."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ manhattan,riley,2026-01,21.6
 manhattan,riley,2026-02,27.3
 """
 _CATALOG = "catalog: file:catalog\n"
-FILES = {"kfm.yml": CONFIG, "updaters/rain_gauges.py": UPDATER, "data/rain_gauges.csv": DATA}  # of the first template
+FILES = {"kfm.yml": CONFIG, "updaters/rain_gauges.py": UPDATER, "data/rain_gauges.csv": DATA}  # for the first template
 TEMPLATES = ("python", "csv", "geojson", "stac")
 
 
@@ -124,7 +124,8 @@ def arguments(parser: Parser) -> None:
 
 
 def files(template: str = "python") -> dict[str, str]:
-    """What is written, by path. Where no catalog could be checked none is declared: nothing could be published."""
+    """Return the files to write, by path. Without a validator no catalog is declared, because the catalog gate would
+    then refuse every publication."""
     head, mark, declared = CONFIG.partition("datasets:\n")
     written = {
         "python": (mark + declared, {name: text for name, text in FILES.items() if name != "kfm.yml"}),
@@ -140,7 +141,8 @@ def files(template: str = "python") -> dict[str, str]:
 
 
 def around(folder: str, template: str) -> dict[str, str]:
-    """What stands around an installation, and is left out where there is one already: a folder may be a repository."""
+    """Return the files around an installation, such as .gitignore. They are left out if they exist, because the folder
+    may be a repository already."""
     import json
     import shutil
     import sys
@@ -158,7 +160,7 @@ def around(folder: str, template: str) -> dict[str, str]:
 
 
 def asked(options: argparse.Namespace, screen: Screen) -> str:
-    """The template that was named; at a terminal it is asked for, elsewhere it is `python`."""
+    """Return the template that was named. A terminal asks for it; elsewhere it is `python`."""
     import sys
 
     if options.template or screen.json or screen.quiet or not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -187,7 +189,7 @@ def init(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def write_all(folder: str, files: dict[str, str], beside: tuple[str, ...] = ("kfm.yaml", "kfm.json")) -> list[str]:
-    """All of them or none; a file that is there already, or one of those, stops it before anything is written."""
+    """Write all files or none: raise before anything is written if one of them exists."""
     if not folder or not folder.isprintable():
         raise BadInput("the folder's name is empty or holds a control character", hint="use a plain path")
     targets = {os.path.join(folder, name): text for name, text in files.items()}
@@ -225,7 +227,7 @@ def _make_folders(path: str, made: list[str]) -> None:
     if not path or os.path.isdir(path):
         return
     _make_folders(os.path.dirname(path), made)
-    if os.path.isdir(path):  # a/b/.. is there as soon as a/b is
+    if os.path.isdir(path):  # a/b/.. exists as soon as a/b does
         return
     os.mkdir(path)
     made.append(path)

@@ -1,4 +1,5 @@
-"""What `kfm init --template` writes beside the configuration's head: a dataset, its data, and what stands around it."""
+"""The files that `kfm init --template` writes next to the head of the configuration: a dataset, its data, and a
+README."""
 
 from __future__ import annotations
 
@@ -115,7 +116,7 @@ README = """\
 | `pytest` | tries it in a temporary house, killed at every boundary |
 
 `kfm.yml` says what there is. Editors that know `yaml-language-server` complete and check it by `kfm.schema.json`, which
-`kfm config schema config > kfm.schema.json` writes anew after an upgrade.
+`kfm config schema config > kfm.schema.json` writes again after an upgrade.
 
 ## By the clock
 

@@ -1,4 +1,4 @@
-"""kfm new: a module of code with its tests, to start from."""
+"""kfm new: write a module of code with its tests, as a starting point."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def new(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _names(name: str) -> dict[str, str]:
-    """What the parts are called: `rain-gauges` is the class RainGauges in updaters/rain_gauges.py."""
+    """Return the names of the parts: `rain-gauges` is the class RainGauges in updaters/rain_gauges.py."""
     import keyword
     import sys
 

@@ -1,4 +1,4 @@
-"""What `kfm new` writes: a module and its tests, which pass as they are."""
+"""The files that `kfm new` writes: a module and its tests, which pass as they are."""
 
 from __future__ import annotations
 

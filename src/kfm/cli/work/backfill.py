@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kfm.model.records import Receipt
 
 
-EVERY = 50  # partitions after which the outside is told
+EVERY = 50  # partitions between two publications
 
 
 def arguments(parser: Parser) -> None:
@@ -151,7 +151,7 @@ def start(options: argparse.Namespace, screen: Screen) -> int:
     who = person(options)
     resolved = settings(options)
     backfill = one(resolved, options.backfill)
-    backfill.check()  # what is wrong with it is said before there is a store
+    backfill.check()  # mistakes are reported before a store is created
     with opened(options, screen, "write", resolved) as session:
         tally = Tally(screen)
         found, receipt = started(session, backfill, options.plan, **who)
@@ -165,7 +165,9 @@ def start(options: argparse.Namespace, screen: Screen) -> int:
         if not screen.json:
             _show(screen, _told(found))
         if not session.state.refs.at(refs.backfill(backfill.id)):
-            raise Conflict(f"backfill {backfill.id} was cancelled meanwhile", hint="start it anew")
+            raise Conflict(
+                f"backfill {backfill.id} was cancelled meanwhile", hint="start it again: `kfm backfill start`"
+            )
         return _work(options, session, screen, tally, backfill.id)
 
 
@@ -186,7 +188,7 @@ def resume(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _work(options: argparse.Namespace, session: Session, screen: Screen, tally: Tally, id: str) -> int:
-    """Until nothing is left to take. What is said of a partition is durable before."""
+    """Work until no partition is left to take. A partition is reported once it is durable."""
     if options.later:
         settle_session(session)
         screen.say("it waits: `kfm up` works it off")
@@ -202,7 +204,7 @@ def _work(options: argparse.Namespace, session: Session, screen: Screen, tally: 
             _settle(session, tally, found)
             found.clear()
     _settle(session, tally, found)
-    if not worker.stopped:  # what it made is published once, when all of it is there
+    if not worker.stopped:  # the result is published once, when the backfill is complete
         _settle(session, tally, list(promote(session, board.plan.dataset, tally.failed)))
     screen.finish()
     code = tally.code
@@ -290,7 +292,8 @@ def _plain(stand: BackfillStatus) -> dict[str, Any]:
 
 
 def pause(options: argparse.Namespace, screen: Screen) -> int:
-    """A switch is a ref: who set it, when and why is in its history and in the ledger."""
+    """Set the freeze flag of a backfill. The flag is a ref, so its history and the ledger say who set it, when and
+    why."""
     with opened(options, screen, "read") as session:
         board = under_way(session, options.backfill)
     return operate(options, screen, "freeze", board.plan.dataset, {"scope": board.ref})

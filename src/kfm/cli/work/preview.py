@@ -94,7 +94,7 @@ def preview(options: argparse.Namespace, screen: Screen) -> int:
         tally = Tally(screen)
         outcome = work(session, build_requests(proposal, **who), tally)
         if len(outcome.receipts) < len(proposal.datasets):
-            return tally.code or EXIT_CODES["failed"]  # something left no receipt, so nothing is written down
+            return tally.code or EXIT_CODES["failed"]  # one dataset left no receipt, so no preview is recorded
         found, at, receipt = store_preview(session, proposal, outcome.receipts, actor=who["actor"])
         settle_session(session)
         if receipt.status == "FAILED" or receipt.outcome == "frozen":
@@ -105,7 +105,9 @@ def preview(options: argparse.Namespace, screen: Screen) -> int:
             return tally.code
         show_runs(session, screen, tally, outcome, {each.dataset: each.version for each in found.datasets})
         screen.line(at)
-        screen.say(f"preview of {found.branch} at {found.commit[:12]}: `kfm preview report {found.branch}` tells of it")
+        screen.say(
+            f"preview of {found.branch} at {found.commit[:12]}: `kfm preview report {found.branch}` shows its changes"
+        )
         return tally.code
 
 
@@ -145,7 +147,7 @@ def report(options: argparse.Namespace, screen: Screen) -> int:
         if proposal.commit != found.commit:
             raise Moved(
                 f"{found.branch} is at {proposal.commit[:12]}, and its preview is of {found.commit[:12]}",
-                hint=f"build it anew: `kfm preview build {found.branch}`",
+                hint=f"build it again: `kfm preview build {found.branch}`",
             )
         with opened(options, screen, "read", proposal.resolved) as session:
             said, files = report_files(session, resolved, proposal, found, at)
@@ -169,7 +171,9 @@ def promote(options: argparse.Namespace, screen: Screen) -> int:
     resolved, who = settings(options), person(options)
     signer = signer_of(options, who["reason"])
     if not options.approved and not options.pull:
-        raise BadInput("nobody says what was approved", hint="give --approved DIGEST, as in the report, or --pull N")
+        raise BadInput(
+            "the command does not say what was approved", hint="give --approved DIGEST, as in the report, or --pull N"
+        )
     with opened(options, screen, "dry" if options.dry_run else "write", resolved) as session:
         found, at = find(session, options.branch)
         approved, merged = options.approved or at, None
@@ -195,7 +199,7 @@ def promote(options: argparse.Namespace, screen: Screen) -> int:
         if any(receipt.job_type == "operation.request" for receipt in outcome.receipts):
             return tally.code or EXIT_CODES["denied"]
         if swept is not None:
-            screen.say(f"promoted: {found.branch}, as it was approved")
+            screen.say(f"published: {found.branch}, as it was approved")
         return tally.code
 
 
@@ -206,11 +210,11 @@ def _refuse(screen: Screen, at: str, against: list[Difference]) -> None:
     rows = [(each.rule, each.dataset, short(each.approved), short(each.found), each.message) for each in against]
     screen.table(("refused", "dataset", "approved", "found", "why"), rows)
     if any(each.denies for each in against):
-        screen.fail("nothing was promoted: it has to be approved as it is, and merged")
+        screen.fail("nothing was published: have the preview approved as it is, and merge the branch")
     elif against:
-        screen.fail("nothing was promoted: build the preview anew, and let it be approved")
+        screen.fail("nothing was published: build the preview again, and have it approved")
     else:
-        screen.say(f"nothing stands against promoting {at}")
+        screen.say(f"nothing prevents the publication of {at}")
 
 
 def _code(against: list[Difference]) -> int:
@@ -224,7 +228,7 @@ def sweep(options: argparse.Namespace, screen: Screen) -> int:
 
     resolved, who = settings(options), person(options)
     if options.days < 0:
-        raise BadInput("--days is less than 0", hint="0 takes every preview away")
+        raise BadInput("--days is less than 0", hint="0 removes every preview")
     with opened(options, screen, "dry" if options.dry_run else "write", resolved) as session:
         found = expired_previews(session, options.days)
         codes = _sweep(session, screen, found, who) if not options.dry_run else []
@@ -232,7 +236,7 @@ def sweep(options: argparse.Namespace, screen: Screen) -> int:
             screen.data([{"branch": each.branch, "preview": each.preview, "why": each.why} for each in found])
         else:
             screen.table(("branch", "preview", "why"), [(each.branch, each.preview, each.why) for each in found])
-            screen.say("would be taken away" if options.dry_run else f"{len(found)} taken away")
+            screen.say("would be removed" if options.dry_run else f"{len(found)} removed")
     return together(codes)
 
 

@@ -36,7 +36,7 @@ _PLAIN_FLAGS = {
     "--json": "json", "--quiet": "quiet", "--no-color": "no_color", "--verbose": "verbose", "--dry-run": "dry_run",
     "--exit-code": "exit_code",
 }  # fmt: skip
-_SHORT_FLAGS = {"-q": "quiet", "-v": "verbose"}  # of kfm, not of the runners
+_SHORT_FLAGS = {"-q": "quiet", "-v": "verbose"}  # flags of kfm that the runners do not have
 
 
 def arguments(parser: Parser) -> None:
@@ -62,10 +62,8 @@ def arguments(parser: Parser) -> None:
 
 
 def plain(argv: list[str], program: str = "kfm") -> argparse.Namespace | None:
-    """The options of `run` with names and plain flags only, equal to what the parser returns; None for other lines.
-
-    To build a parser takes longer than the run of a small file.
-    """
+    """Return the options of `run` with names and plain flags only, equal to what the parser returns; None for other
+    lines. To build a parser takes longer than the run of a small file."""
     if argv[:1] != ["run"]:
         return None
     names = [word for word in argv[1:] if not word.startswith("-")]
@@ -125,7 +123,8 @@ def _check_schedules(options: argparse.Namespace, resolved: Resolved) -> str:
 
 
 def set_aside(options: argparse.Namespace, reason: str) -> dict[str, Any]:
-    """The rules this run sets aside. Each needs a reason, and a number of deletions is a number."""
+    """Return the rules that this run sets aside. Raise BadInput without a reason, or if the number of deletions is not
+    a number."""
     text = options.allow_deletions
     if text is not None and not (text.isascii() and text.isdigit() and len(text) <= 15 and int(text)):
         raise BadInput(

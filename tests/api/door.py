@@ -1,4 +1,4 @@
-"""A real door in a process of its own, and senders that speak to it over real sockets."""
+"""A real HTTP receiver in its own process, and senders that speak to it over real sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is thrown at the door: nothing forged or replayed has an effect, nothing accepted is lost, no 5xx."""
+"""Whatever a sender does: nothing forged or replayed has an effect, nothing accepted is lost, no answer is a 5xx."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What arrived is not kept for ever, and a request whose id was dropped is refused for good."""
+"""Accepted requests are not kept for ever, and a request whose id was dropped is refused for good."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one who writes what was verified: nobody is left without an answer, whatever the state does."""
+"""The thread that stores verified requests: every request gets an answer, whatever the state does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The vectors of conformance/webhooks, and what they stand for."""
+"""The vectors of conformance/webhooks, and the rules behind them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kfm attest` and `kfm verify`: what is signed about a version, and whether it is still so."""
+"""`kfm attest` and `kfm verify`: the signed statements about a version, and whether they still hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kfm audit`: the ledger verified, proved and given away, as a person types it."""
+"""`kfm audit` verifies the ledger, proves an entry and exports it, from the command line."""
 
 from __future__ import annotations
 

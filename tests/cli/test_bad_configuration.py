@@ -1,5 +1,6 @@
-"""Whatever is wrong with kfm.yml: a clear line for each mistake, the first of them always the same, exit code 3, and
-nothing changed in the folder."""
+"""A mistake in kfm.yml gives a clear line, the first mistake is always the same, the exit code is 3, and nothing
+changes.
+"""
 
 from __future__ import annotations
 

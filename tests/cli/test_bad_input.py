@@ -1,4 +1,4 @@
-"""Whatever is typed wrong: one clear line, the right exit code, and nothing changed."""
+"""A wrong argument gives one clear line and the right exit code, and nothing changes."""
 
 from __future__ import annotations
 

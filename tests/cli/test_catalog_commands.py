@@ -1,4 +1,4 @@
-"""kfm catalog, sinks and reconcile, as somebody types them."""
+"""`kfm catalog`, `kfm sinks` and `kfm reconcile` from the command line."""
 
 from __future__ import annotations
 

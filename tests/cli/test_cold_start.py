@@ -1,4 +1,4 @@
-"""What `kfm run` does not do before it begins, and that nobody can tell."""
+"""`kfm run` leaves out work at its start, and its results do not show it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands do when all is well."""
+"""The commands on an installation without problems."""
 
 from __future__ import annotations
 

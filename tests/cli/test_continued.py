@@ -1,4 +1,4 @@
-"""A run that fails keeps what it finished, and a step that fails for a while is tried again."""
+"""A failed run keeps its finished steps, and a step that fails for a while is tried again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a version replaced: which keys came, changed and went."""
+"""The difference of a version to the one it replaced: keys added, changed and removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kfm diff A B`: versions named in every way, told row by row; nothing of what is protected."""
+"""`kfm diff A B` compares versions, named in every way, row by row, and shows nothing protected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kfm doctor --deep` holds the maps of the state against the records that they lead to."""
+"""`kfm doctor --deep` compares the maps of the state with the records that they lead to."""
 
 from __future__ import annotations
 

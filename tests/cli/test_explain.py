@@ -1,4 +1,4 @@
-"""How something was produced is told in sentences, each with a digest; what is wrong in one line."""
+"""`kfm explain` says in sentences how something was produced, each with a digest; a mistake gives one line."""
 
 from __future__ import annotations
 

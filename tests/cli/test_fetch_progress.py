@@ -1,4 +1,4 @@
-"""How far a long fetch is: bytes, rate and time left; of what is protected nothing."""
+"""The progress of a long fetch shows bytes, rate and time left, and nothing of protected sources."""
 
 from __future__ import annotations
 

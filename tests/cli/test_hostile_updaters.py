@@ -1,4 +1,4 @@
-"""Code that does everything wrong: one clear line, the right exit code, and nothing is published."""
+"""An updater that does everything wrong gives one clear line and the right exit code, and nothing is published."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `--json` writes is what the page of it says, for every command there is."""
+"""The output of `--json` is what the reference page says, for every command."""
 
 from __future__ import annotations
 

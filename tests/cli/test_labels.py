@@ -1,4 +1,6 @@
-"""`kfm labels show` and `kfm labels set`: what holds, why, until when; and changing it without losing a comment."""
+"""`kfm labels show` prints the labels in force, why and until when; `kfm labels set` changes them and loses no
+comment.
+"""
 
 from __future__ import annotations
 

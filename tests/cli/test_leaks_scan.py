@@ -1,4 +1,4 @@
-"""`kfm mask scan`: is anything protected in these files?"""
+"""`kfm mask scan` searches files for protected places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kfm mask preview`: what the public would see, beside what there is; for a steward's eyes."""
+"""`kfm mask preview` shows a steward what the public would see, next to the protected records."""
 
 from __future__ import annotations
 

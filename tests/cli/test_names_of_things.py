@@ -1,4 +1,4 @@
-"""Whatever is typed where a thing is asked about gets an answer or one clear line, and changes nothing."""
+"""Every name on the command line gets an answer or one clear line, and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kfm new: a module with tests that pass as they were written, and no file of yours is ever touched."""
+"""`kfm new` writes a module with tests that pass as written, and touches no other file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--force`, `--allow-deletions` and `--abandon`: each means one thing, needs a reason and stands in the receipt."""
+"""`--force`, `--allow-deletions` and `--abandon`: each means one thing, needs a reason and is in the receipt."""
 
 from __future__ import annotations
 

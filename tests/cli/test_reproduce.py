@@ -1,4 +1,4 @@
-"""A version is made again, byte by byte, from what was recorded; or the first thing that differs is named."""
+"""`kfm reproduce` makes a version again byte for byte from what was recorded, or names the first difference."""
 
 from __future__ import annotations
 

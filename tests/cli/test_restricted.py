@@ -1,4 +1,4 @@
-"""Of a dataset that is not public, nothing of the data reaches a message, a log, a receipt or a file name."""
+"""No message, log, receipt or file name shows anything of a dataset that is not public."""
 
 from __future__ import annotations
 

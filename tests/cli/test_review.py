@@ -1,4 +1,4 @@
-"""`kfm review`: all that waits for a person, each with its evidence, and nothing of the data."""
+"""`kfm review` lists everything that waits for a person, with its evidence, and nothing of the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small things a person meets at the command line, in both languages where both have them."""
+"""Small behaviour of the command line, in both languages where both have it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kfm status`: everything at a glance, and nothing of what is protected."""
+"""`kfm status` shows every dataset at a glance, and nothing of what is protected."""
 
 from __future__ import annotations
 

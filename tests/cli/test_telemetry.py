@@ -1,4 +1,4 @@
-"""The bundle of telemetry: every run, what its schema says, at its place."""
+"""The telemetry bundle holds every run, fits its schema, and is at its place."""
 
 from __future__ import annotations
 

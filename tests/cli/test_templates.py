@@ -1,4 +1,6 @@
-"""kfm init --template: each is an installation that runs, passes its own test, and is known to editors."""
+"""`kfm init --template`: each template is an installation that runs, passes its own test, and has a schema for
+editors.
+"""
 
 from __future__ import annotations
 

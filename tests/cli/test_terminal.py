@@ -1,4 +1,4 @@
-"""What a person at a terminal meets: short ids, help, silence, a clock that was set, tables that fit."""
+"""The command line at a terminal: short ids, help, silence, a fixed clock, tables that fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever stands in the way is told with what to type about it, and typing that helps."""
+"""`kfm why-not` shows every obstacle with the command that removes it, and that command helps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every receipt can be written in the words that workers exchange, and the page says which word is which."""
+"""Every receipt can be written in the format that workers exchange, and the page maps every field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small installations, used from this very program."""
+"""Small installations, used from the test process itself."""
 
 from __future__ import annotations
 

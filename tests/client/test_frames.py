@@ -1,4 +1,4 @@
-"""What was read as frames: the same values in each of them, and nothing lost on the way."""
+"""Data read as frames has the same values in every library, and nothing is lost."""
 
 from __future__ import annotations
 

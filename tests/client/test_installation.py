@@ -1,4 +1,4 @@
-"""An installation used by a program: the same walk, the same refusals as errors, and nothing printed."""
+"""A program uses an installation: the same runs, the same refusals as errors, and nothing printed."""
 
 from __future__ import annotations
 

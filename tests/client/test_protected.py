@@ -1,4 +1,4 @@
-"""Protected data read by a program: what the command denies is denied here, in the same words."""
+"""A program reads protected data: what the command denies is denied here, in the same words."""
 
 from __future__ import annotations
 

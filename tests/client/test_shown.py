@@ -1,4 +1,4 @@
-"""What records show of themselves: enough to work with, escaped, and nothing of the data."""
+"""The representation of records is enough to work with, escaped, and shows nothing of the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kfm.yml: what it gives, and one clear line for everything that is wrong with it."""
+"""kfm.yml: the settings it gives, and one clear line for every mistake in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers every vector below conformance/; one that nobody answers, or that does not say why it is there, fails."""
+"""Tests every vector below conformance/; a vector without a test, or without its reason, fails."""
 
 from __future__ import annotations
 

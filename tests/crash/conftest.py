@@ -1,4 +1,4 @@
-"""A warm process to fork from, a fast place to crash in, and the counting."""
+"""A warm process to fork from, a fast folder to crash in, and the counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much was really done: counted while a test runs, and added to its report for the table of promises."""
+"""Counts how much a test really did, and adds the numbers to its report for the table of promises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promise 3, F02, F06: when the disk says no, so do we, with exit code 74; once it is well again, nothing is lost."""
+"""Promise 3, F02, F06: when the disk fails, KFM stops with exit code 74; when it works again, nothing is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promise 1, F01: a kill at any place, any number of times, and the end is as if nothing had happened."""
+"""Promise 1, F01: after kills at any place, any number of times, the result is as if nothing had happened."""
 
 from __future__ import annotations
 

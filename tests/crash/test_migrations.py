@@ -1,4 +1,4 @@
-"""A kill while an older state becomes one of this format leaves the old one or the new one, never half of each."""
+"""A kill during the upgrade of an older state leaves the old state or the new one, never half of each."""
 
 from __future__ import annotations
 

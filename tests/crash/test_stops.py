@@ -1,4 +1,4 @@
-"""Promises 9 and 10, F08: a worker that was stopped and comes back finds that it has been replaced."""
+"""Promises 9 and 10, F08: a worker that was stopped and continues finds that it has been replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""F30: a run that other code planned is never guessed over."""
+"""F30: KFM never guesses how to continue a run that other code planned."""
 
 from __future__ import annotations
 

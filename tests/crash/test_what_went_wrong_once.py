@@ -1,4 +1,4 @@
-"""Faults that were in the product once, each with the smallest story that shows it."""
+"""Defects that the product once had, each with the smallest scenario that shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A script over one kind of state: played undisturbed, then disturbed, recovered and compared."""
+"""A script over one kind of state: executed undisturbed, then disturbed, recovered and compared."""
 
 from __future__ import annotations
 

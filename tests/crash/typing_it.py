@@ -1,4 +1,4 @@
-"""The commands of a script, typed at the command line: exit codes and words as a person gets them."""
+"""The commands of a script on the command line: exit codes and output as a user gets them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may do what: the whole matrix, and everything somebody might try."""
+"""Who may do what: the whole matrix, and every way around it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attestations: ours are read by the libraries of in-toto, theirs by us, and what was bent is neither's."""
+"""The libraries of in-toto read our attestations, KFM reads theirs, and both refuse a changed one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signed notes: those of others are read, and every bent one is refused."""
+"""Signed notes: KFM reads those of other programs and refuses every changed one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sealed bytes: the vectors of others, and what must not open."""
+"""Encrypted bytes: published test vectors, and inputs that must not decrypt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The key list: read strictly, followed only by what all who must have signed it did."""
+"""The key list is read strictly, and replaced only by a list with every required signature."""
 
 from __future__ import annotations
 

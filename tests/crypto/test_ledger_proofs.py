@@ -1,4 +1,4 @@
-"""Whatever is done to a ledger, both verifiers see it: ours, and the one that shares no code with it."""
+"""Both verifiers notice every change of a ledger: ours, and the one that shares no code with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a key lies: in the environment, in a file of our own, or in a store that is installed."""
+"""Where a key is stored: in the environment, in a file of our own, or in an installed secret store."""
 
 from __future__ import annotations
 

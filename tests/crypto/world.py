@@ -1,4 +1,4 @@
-"""People, keys and a list of them, for the tests of keys and acts."""
+"""People, keys and a key list, for the tests of keys and approvals."""
 
 from __future__ import annotations
 

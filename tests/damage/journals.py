@@ -1,4 +1,4 @@
-"""A journal of a real run as bytes, and the judgement of any bytes that pretend to be one."""
+"""The journal of a real run as bytes, and the judgement of any bytes that pretend to be one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promise 4 at the door: over a damaged state every command refuses with 65 in one line, and changes nothing."""
+"""Promise 4: over a damaged state every command refuses with exit code 65 in one line, and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""F29: bit rot in stored objects. Reading refuses, and the scrub finds every one of them."""
+"""F29: bit rot in stored objects. Reading refuses it, and `kfm verify` finds every damaged object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disk that keeps other bytes than it was given: a large output is read back before anyone calls it done."""
+"""A disk that stores other bytes than it received: a large output is read back before it counts as done."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""A fast place for installations."""
+"""A fast folder for installations."""
 
 from tests.engine.conftest import place as place

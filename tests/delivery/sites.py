@@ -1,4 +1,6 @@
-"""An installation with a catalog, a key a row of its source, and what must hold of the catalog whatever was done."""
+"""An installation with a catalog and one key for each row of its source, and what must hold of the catalog at any
+time.
+"""
 
 from __future__ import annotations
 

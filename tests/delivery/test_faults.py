@@ -1,4 +1,4 @@
-"""Whoever tells the catalog may die anywhere, and the disk may say no anywhere: the next one makes it whole."""
+"""A catalog follower may be killed anywhere and the disk may fail anywhere: the next delivery completes the catalog."""
 
 from __future__ import annotations
 

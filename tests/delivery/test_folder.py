@@ -1,4 +1,4 @@
-"""The catalog that grows with every run is the catalog that is built anew, whatever was done and in which order."""
+"""The catalog that grows with every run equals a rebuilt one, whatever was done and in which order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A catalog is written into a folder that somebody chose, perhaps wrongly. What is not the catalog's own stays."""
+"""A catalog is written into a folder that an operator chose, perhaps wrongly. Foreign files stay."""
 
 from __future__ import annotations
 

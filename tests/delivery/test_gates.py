@@ -1,5 +1,6 @@
-"""What a promotion would publish is held against the schemas of its catalog, and what it was made of against the graph:
-where either is not as it should be, nothing is published."""
+"""A promotion checks its catalog against the schemas and its lineage against the graph; if either is wrong, nothing is
+published.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items are written fast, and as canonical JSON would have them."""
+"""Items are written fast, and with the same bytes as canonical JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is published has a page a dataset and one of all, for people: true, and gone with what it speaks of."""
+"""Every published dataset has a page, and there is one of all: true, and removed with the dataset."""
 
 from __future__ import annotations
 

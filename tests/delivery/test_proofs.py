@@ -1,4 +1,4 @@
-"""Proofs are attached: whoever has the catalog and the public key can check where a run stands in the ledger."""
+"""Proofs are attached: a reader with the catalog and the public key can check the ledger entry of a run."""
 
 from __future__ import annotations
 

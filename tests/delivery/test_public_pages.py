@@ -1,4 +1,6 @@
-"""`pages: true`: the public folder has a page a dataset and one of all, true at any time, and gone with what goes."""
+"""`pages: true`: the public folder has one page for each dataset and one of all, true at any time, and removed with
+the dataset.
+"""
 
 from __future__ import annotations
 

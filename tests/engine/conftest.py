@@ -1,4 +1,4 @@
-"""A fast place for installations: neither kills nor races care for the disk, only power cuts do."""
+"""A fast folder for installations: only power cuts, and neither kills nor races, need a real disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several real processes at one installation, begun at the same instant, and what must hold whoever wins."""
+"""Several real processes at one installation, started at the same instant, and what must hold whichever wins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Installations in folders, and the `kfm` command in a child process, as a stranger would type it."""
+"""Installations in folders, and the `kfm` command in a child process, as a user types it."""
 
 from __future__ import annotations
 

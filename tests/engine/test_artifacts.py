@@ -1,4 +1,4 @@
-"""Every run leaves its artifacts, each line valid and in order, and its telemetry whatever became of it."""
+"""Every run leaves its artifacts, each line valid and in order, and its telemetry, however it ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Updaters share modules beside kfm.yml, or come in packages, and load alike whichever door they came by."""
+"""Updaters share modules next to kfm.yml, or come in packages, and every interface loads them alike."""
 
 from __future__ import annotations
 

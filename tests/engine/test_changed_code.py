@@ -1,4 +1,4 @@
-"""Code that changed under an unchanged version is told plainly, although nothing is run for it."""
+"""Code that changed under an unchanged version is reported plainly, although no run follows from it."""
 
 from __future__ import annotations
 

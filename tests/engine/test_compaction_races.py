@@ -1,4 +1,4 @@
-"""Compaction while others compact, run and read: no journal is lost, and every question has one answer."""
+"""Compaction while other processes compact, run and read: no journal is lost, and every query has one answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Many processes at one installation: one of them does the work, nobody's is lost, and whoever looks sees it whole."""
+"""Many processes at one installation: one of them does the work, no work is lost, and every reader sees whole
+versions.
+"""
 
 from __future__ import annotations
 

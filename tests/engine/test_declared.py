@@ -1,4 +1,4 @@
-"""A dataset that is declared and has no code, through the whole walk."""
+"""A dataset that is declared and has no code, through all stages of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Telling the outside: by several at once, by one that dies on the way, and into folders that vanish."""
+"""Public files are delivered by several processes at once, over kills, and into folders that vanish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outputs that say where and when they are: into the journal, the manifest and the listing, and nowhere else."""
+"""Outputs that describe their place and time: in the journal, the manifest and the listing, and nowhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same inputs give the same bytes, whatever else is different around them."""
+"""The same inputs give the same bytes, whatever else differs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sinks follow the ledger: told of everything at least once, whatever they say, and never in anybody's way."""
+"""Sinks follow the ledger: each receives everything at least once, whatever it answers, and delays no run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Promise 16: from the instant a freeze returns no ref moves, and after the thaw nothing is missing."""
+"""From the instant a freeze returns no ref moves, and after the thaw nothing is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is at work keeps the work, however long a step takes; who stopped begins nothing more."""
+"""A worker keeps its lease however long a step takes; a stopped worker begins no further step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever can be typed either changes nothing, and is traced, or is named here as what changes something."""
+"""Every command either changes nothing, and is traced, or is listed here as one that changes something."""
 
 from __future__ import annotations
 

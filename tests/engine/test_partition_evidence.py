@@ -1,5 +1,4 @@
-"""What a run of a partition is compared with, and what its version says of the others: nobody's evidence stands for
-another partition."""
+"""The run of a partition is compared with that partition only: no evidence counts for another one."""
 
 from __future__ import annotations
 

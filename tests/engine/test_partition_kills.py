@@ -1,4 +1,4 @@
-"""Partitions of one dataset at once, whoever is killed wherever: in the end as if one had followed the other."""
+"""Partitions of one dataset run at once and are killed anywhere: the result is as if one had followed the other."""
 
 from __future__ import annotations
 

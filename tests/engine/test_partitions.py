@@ -1,5 +1,6 @@
-"""Partitions of one dataset: known by their own keys, at work at once where the updater says so, and none loses
-what another made."""
+"""Partitions of one dataset have their own keys, run at once where the updater allows it, and lose nothing of each
+other.
+"""
 
 from __future__ import annotations
 

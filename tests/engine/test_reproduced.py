@@ -1,4 +1,4 @@
-"""Every example comes out again byte by byte, and so does what only a custodian's key opens."""
+"""Every example is reproduced byte for byte, and so is data that only a custodian's key decrypts."""
 
 from __future__ import annotations
 

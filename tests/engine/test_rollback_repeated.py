@@ -1,4 +1,4 @@
-"""A rollback that is ordered twice is done once: what it took back comes back only if it is asked for by name."""
+"""A rollback requested twice is done once: the version that it took back returns only if it is requested by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where nothing can happen before the commit, the intent shares its sync; everywhere else it has one of its own."""
+"""Where nothing can happen before the commit, the intent shares its sync; everywhere else it has its own."""
 
 from __future__ import annotations
 

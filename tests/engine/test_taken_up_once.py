@@ -1,4 +1,4 @@
-"""What was left unfinished, and what a freeze kept, is taken up once, whoever comes first and whatever comes next."""
+"""Unfinished runs, and triggers that a freeze kept, are resumed once, whichever process comes first."""
 
 from __future__ import annotations
 

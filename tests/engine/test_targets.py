@@ -1,4 +1,4 @@
-"""Where an operation leads is an input of a kind of its own; those that were begun before it was one are finished."""
+"""The target of an operation is an input of its own kind; operations that began before this rule are finished."""
 
 from __future__ import annotations
 

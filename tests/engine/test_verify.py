@@ -1,4 +1,4 @@
-"""The scrub tells damage from life: a ledger that grows while it is read is no damage, one that shrank is."""
+"""Verification tells damage from growth: a ledger that grows while it is read is not damaged, one that shrank is."""
 
 from __future__ import annotations
 

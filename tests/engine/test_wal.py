@@ -1,4 +1,4 @@
-"""The write-ahead log tells what happened, in every format, before and after it is put away."""
+"""The write-ahead log says what happened, in every format, before and after compaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every door does with an open house: run, settle, tell, and an outcome in which nothing is forgotten."""
+"""Every interface runs, settles and delivers in the same way, and no outcome is forgotten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every step up a zone is asked about, before anything is committed: what is unsafe does not go up."""
+"""Every promotion to a higher zone passes a gate before anything is committed, and unsafe data stays below."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An installation whose one dataset is made by partitions, and updaters for it."""
+"""An installation whose one dataset is built by partitions, and updaters for it."""
 
 from __future__ import annotations
 

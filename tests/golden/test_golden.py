@@ -1,4 +1,4 @@
-"""States written by every released format are read, and what was unfinished in them is finished, forever."""
+"""States written by every released format are read, and their unfinished runs are finished, forever."""
 
 from __future__ import annotations
 

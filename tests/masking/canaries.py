@@ -1,4 +1,4 @@
-"""Looks for protected places in any bytes, written in more than twenty ways and packed in most that there are."""
+"""Searches any bytes for protected places, written in more than twenty ways and packed in most formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Synthetic sites with exact places, the policy they are masked by, and a key."""
+"""Synthetic sites with exact places, their masking policy, and a key."""
 
 from __future__ import annotations
 

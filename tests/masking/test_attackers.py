@@ -1,4 +1,4 @@
-"""Programs that try to find a protected place in what was published, and must not."""
+"""Programs that try to find a protected place in published data, and must fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys: equal only for equal things, and the same wherever and however often they are computed."""
+"""Keys are equal only for equal things, and the same wherever and however often they are computed."""
 
 from __future__ import annotations
 

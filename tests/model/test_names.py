@@ -1,4 +1,4 @@
-"""Names that come from outside: what could leave its folder, hide, or become another name is refused."""
+"""Names from outside: a name that could leave its folder, hide, or become another name is refused."""
 
 from __future__ import annotations
 

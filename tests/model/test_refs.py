@@ -1,4 +1,4 @@
-"""Names of refs are made in one place and read back there."""
+"""Names of refs are made and read in one module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas: the files are what the records say, and say of an instance what the records say of it."""
+"""The schema files follow the records, and accept and refuse the same instances."""
 
 from __future__ import annotations
 

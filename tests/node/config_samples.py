@@ -1,4 +1,4 @@
-"""Makes configurations, right and wrong, and environments to lay over them."""
+"""Makes configurations, right and wrong, and environments that override them."""
 
 from __future__ import annotations
 

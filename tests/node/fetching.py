@@ -1,4 +1,4 @@
-"""One fetch in each language from the same scripted server, and what came of it in the same words."""
+"""One fetch in each language from the same scripted server, and both results in the same form."""
 
 from __future__ import annotations
 

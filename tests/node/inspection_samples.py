@@ -1,4 +1,4 @@
-"""Makes data contracts, right and wrong, each with a source and the room there is to read it."""
+"""Makes data contracts, right and wrong, each with a source and a limit for reading it."""
 
 from __future__ import annotations
 

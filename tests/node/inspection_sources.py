@@ -1,4 +1,4 @@
-"""Makes sources to hold against data contracts: as they come, and worse."""
+"""Makes sources for data contracts: usual ones, and worse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One installation that either runner may run, or both in turn, and all that can be seen of it from outside."""
+"""One installation that either runner may run, or both in turn, and everything visible of it from outside."""
 
 from __future__ import annotations
 

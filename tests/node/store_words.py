@@ -1,4 +1,4 @@
-"""The same questions to either language's store: here, or in a Node process at the other end of a pipe."""
+"""The same calls to the store of either language: in this process, or in a Node process at the other end of a pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes to a state and says what it was told is done: the twin of node/tests/store_writer.mjs, word for word."""
+"""Writes to a state and prints what was acknowledged: the twin of node/tests/store_writer.mjs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file that was copied over, with its size and its time kept, is read again by the next run of either runner."""
+"""A file that was overwritten, with its size and its time kept, is read again by the next run of either runner."""
 
 from __future__ import annotations
 

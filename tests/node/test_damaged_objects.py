@@ -1,4 +1,4 @@
-"""Damaged or missing objects: named before anything is published, never written out, and made again by a run."""
+"""Damaged or missing objects are named before anything is published, never written out, and made again by a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Typed at either door, the same is said and done: real processes, hostile words, broken outputs, signals."""
+"""The command lines of both runners say and do the same: real processes, hostile arguments, broken outputs, signals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""While a switch is set nothing is told that adds or changes anything, whoever tells it; what takes away is."""
+"""While a freeze flag is set, neither runner delivers additions or changes; both deliver withdrawals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fuzzers, a little of each; with the long tests as much as was promised."""
+"""A sample of each fuzzer; the long tests run the promised number."""
 
 from __future__ import annotations
 

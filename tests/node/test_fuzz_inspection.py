@@ -1,4 +1,4 @@
-"""Python and Node hold a source against its contract alike, whatever either of them is."""
+"""Python and Node check a source against its contract alike, for any source and contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated datasets through both runners as processes, a little; with the long tests as much as was promised."""
+"""A sample of generated datasets through both runners as processes; the long tests run the promised number."""
 
 from __future__ import annotations
 

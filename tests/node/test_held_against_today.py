@@ -1,4 +1,4 @@
-"""What kfm.yml says today is held against the sources, although their bytes made this version before."""
+"""A run checks its sources against today's kfm.yml, although the same bytes made this version before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An operation that had to wait is the move that was ordered, or none, whoever does it and whatever came between."""
+"""An operation that had to wait makes the requested move or none, in either runner and whatever came between."""
 
 from __future__ import annotations
 

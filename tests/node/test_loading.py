@@ -1,4 +1,4 @@
-"""Which modules a run of Node loads: counted, so that what a NOOP does without is not loaded by it again."""
+"""The modules that a run of Node loads are counted, so that a NOOP stays small."""
 
 from __future__ import annotations
 

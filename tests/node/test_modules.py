@@ -1,4 +1,4 @@
-"""What is tested in Node's own words: every module, and every vector of conformance/."""
+"""Runs Node's own tests: every module, and every vector of conformance/."""
 
 from __future__ import annotations
 

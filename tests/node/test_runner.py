@@ -1,4 +1,4 @@
-"""The Node runner by itself: what it refuses, how it stops, who it waits for, and what it takes up."""
+"""The Node runner alone: what it refuses, how it stops, which locks it waits for, and which runs it resumes."""
 
 from __future__ import annotations
 

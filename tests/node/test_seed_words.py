@@ -1,4 +1,4 @@
-"""Both runners take the words that were asked for, and answer them with the same code."""
+"""Both runners accept the words of the specification, and answer with the same exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An updater's version is a semantic version, in both languages; what was begun under another one is finished."""
+"""An updater's version is a semantic version in both languages; runs that began under another one are finished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""One who is stopped between two files of a version, and goes on after it was withdrawn, leaves nothing of it."""
+"""A publisher that is stopped between two files of a version, and continues after its withdrawal, leaves nothing of
+it.
+"""
 
 from __future__ import annotations
 

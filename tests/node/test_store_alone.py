@@ -1,4 +1,4 @@
-"""Node's own tests of its store, and what only Python does to a state that Node must still read."""
+"""Node's own tests of its store, and states that only Python writes and Node must read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Damaged files are judged alike by both languages, and left alone by both."""
+"""Both languages judge damaged files alike, and change none of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The disk says no to Node's store: it stops as Python's does, acknowledges nothing after, and loses nothing before."""
+"""The disk fails under Node's store: it stops as Python's does, acknowledges nothing after, and loses nothing before."""
 
 from __future__ import annotations
 

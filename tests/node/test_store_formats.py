@@ -1,4 +1,4 @@
-"""Both languages make the same of a state of an older format, and both refuse a newer one."""
+"""Both languages upgrade a state of an older format alike, and both refuse a newer one."""
 
 from __future__ import annotations
 

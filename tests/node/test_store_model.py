@@ -1,4 +1,4 @@
-"""One state, two languages in turn: each step is answered as the model in memory answers it, whoever does it."""
+"""One state, two languages in turn: each step is answered as the model in memory answers it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever makes a database makes it of small pages; one that has others keeps them."""
+"""Both languages make a database with small pages; a database with other pages keeps them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Python and Node at one state at once: none waits for ever, none loses a write, and the dead keep nothing."""
+"""Python and Node at one state at once: neither waits for ever, neither loses a write, and a dead process keeps no
+lock.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both runners write the same tree of parts, whoever wrote the version before."""
+"""Both runners write the same tree of parts, whichever wrote the version before."""
 
 from __future__ import annotations
 

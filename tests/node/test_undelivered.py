@@ -1,4 +1,4 @@
-"""What was committed and could not be told to the outside: it is said, holds up nothing else, and is told later."""
+"""A commit that could not be delivered is reported, delays nothing else, and is delivered later."""
 
 from __future__ import annotations
 

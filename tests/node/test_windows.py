@@ -1,4 +1,4 @@
-"""`--window` takes up the partitions of a declared column of time that lie in it, and leaves the others as they are."""
+"""`--window` builds the partitions of a declared time column that lie in it, and leaves the others as they are."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What is withdrawn, taken back or past its retention is gone from the public folder, whoever tells it and however
-often it dies on the way."""
+"""Withdrawn, superseded and expired versions leave the public folder, whichever runner delivers and over any kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both languages have the same words for the same thing: characters, names, flags, sizes, likely meanings."""
+"""Both languages agree on characters, names, flags, sizes and suggestions."""
 
 from __future__ import annotations
 

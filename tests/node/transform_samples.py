@@ -1,4 +1,4 @@
-"""Declarations and sources as people write them, and then somewhat worse: for fuzz_transforms."""
+"""Declarations and sources as people write them, and worse: for fuzz_transforms."""
 
 from __future__ import annotations
 

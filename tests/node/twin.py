@@ -1,4 +1,4 @@
-"""The other language, kept waiting for questions: one Node process, a line of JSON each way."""
+"""The other language as a service: one Node process, a line of JSON each way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes YAML and JSON texts, good and broken: what people write, and what the fuzzer writes of it."""
+"""Makes YAML and JSON texts, good and broken: what people write, and mutations of it."""
 
 from __future__ import annotations
 

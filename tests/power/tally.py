@@ -1,4 +1,4 @@
-"""How much a test really tried: one line on its output, and numbers in its report for the table of promises."""
+"""Counts how much a test really tried: one line on its output, and numbers in its report for the table of promises."""
 
 from __future__ import annotations
 

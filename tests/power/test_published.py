@@ -1,4 +1,4 @@
-"""F03, F04 for what is published: it is there, whole, after any cut, or delivered again by the next run."""
+"""F03, F04 for public files: after any power cut they are complete, or the next run delivers them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""F04: reordered, dropped and torn writes, by the ten thousand, over a disk that can be made to forget."""
+"""F04: reordered, dropped and torn writes, by the ten thousand, over a simulated disk."""
 
 from __future__ import annotations
 

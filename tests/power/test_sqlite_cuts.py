@@ -1,4 +1,4 @@
-"""F03, F04 for SQLite: every write it makes is on tape, and every disk the tape allows is opened again."""
+"""F03, F04 for SQLite: every write is recorded, and every disk that a power cut could leave is opened again."""
 
 from __future__ import annotations
 

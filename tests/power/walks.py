@@ -1,4 +1,4 @@
-"""Whole walks over the simulated disk: the real engine, cut anywhere, resumed, and compared with one never cut."""
+"""Whole runs over the simulated disk: the real engine, cut anywhere, resumed, and compared with one never cut."""
 
 from __future__ import annotations
 

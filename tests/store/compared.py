@@ -1,4 +1,4 @@
-"""What of a state is compared, by its catalogue: every table but the store's own, every field but those that differ."""
+"""The part of a state that tests compare: every table but the store's own, every field but those that may differ."""
 
 from __future__ import annotations
 

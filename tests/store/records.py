@@ -1,4 +1,4 @@
-"""Small whole records, for tests that care about one field of them."""
+"""Small whole records, for tests of one field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue of the tables is true: of the SQL that makes them, of the rows in them, of what Node writes."""
+"""The list of tables agrees with the SQL that makes them, with their rows, and with what Node writes."""
 
 from __future__ import annotations
 

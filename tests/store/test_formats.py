@@ -1,4 +1,4 @@
-"""A state of an older format becomes one of this, with every row as it was, the damaged ones too."""
+"""A state of an older format is upgraded with every row unchanged, including damaged ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leases and switches are asked about again whenever they may have changed, whoever changed them and however."""
+"""Leases and freeze flags are read again whenever another process may have changed them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that a connection keeps in memory are as true as the file: whoever else writes, whatever is taken back."""
+"""Rows that a connection keeps in memory agree with the file, whatever other processes write or roll back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A row is found without reading the large rows beside it."""
+"""A row is found without reading the large rows next to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lock that processes of every language take the same way: one holder, and none after a death."""
+"""The lock that processes of every language take the same way: one holder, and none after its death."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of a busy SQLite state is lengthened once; when that fails, nothing is lost and nothing is pretended."""
+"""The log of a busy SQLite state is extended once; if that fails, nothing is lost and nothing is acknowledged wrongly."""
 
 from __future__ import annotations
 

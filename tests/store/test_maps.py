@@ -1,4 +1,4 @@
-"""Who asks about one dataset reads nothing of the others; and the maps that make it so say what the records say."""
+"""A query about one dataset reads nothing of the others, and the indexes agree with the records."""
 
 from __future__ import annotations
 

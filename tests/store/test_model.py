@@ -1,4 +1,4 @@
-"""Any sequence of operations, on every backend, against the plain dictionary that says what is right."""
+"""Any sequence of operations, on every backend, compared with a plain dictionary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the state promises, over every backend: claims, fences, switches, refs, receipts, ledger, boxes."""
+"""The promises of the state over every backend: claims, fences, freeze flags, refs, receipts, ledger, inbox and
+outbox.
+"""
 
 from __future__ import annotations
 

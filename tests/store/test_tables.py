@@ -1,4 +1,4 @@
-"""One contract, every backend, no exemptions: what any Tables promises to what is built on it."""
+"""One contract, every backend, no exemptions: the promises of Tables."""
 
 from __future__ import annotations
 

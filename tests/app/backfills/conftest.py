@@ -1,4 +1,4 @@
-"""A place for many small installations."""
+"""A folder for many small installations."""
 
 from __future__ import annotations
 

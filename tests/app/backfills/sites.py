@@ -1,4 +1,4 @@
-"""An installation whose dataset is made by partitions, each of a file of its own; and others that come after it."""
+"""An installation whose dataset is built by partitions, each from its own file, and other datasets that follow it."""
 
 from __future__ import annotations
 

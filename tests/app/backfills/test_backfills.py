@@ -1,4 +1,4 @@
-"""`kfm backfill`: what was shown is what is executed, each partition with its own run; held, resumed, cancelled."""
+"""`kfm backfill` executes the plan that it showed, one run for each partition: quarantined, resumed, cancelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a declaration: one clear line with file and line, and nothing has changed."""
+"""A wrong declaration gives one clear line with file and line, and nothing changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A backfill that is killed wherever it leaves a trace, and resumed: the same installation as if nobody had been."""
+"""A backfill is killed at every durable write and resumed: the installation ends as it would without the kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A site whose files change, that counts what it is asked, and an installation that reads it."""
+"""A web site whose files change and that counts its requests, and an installation that reads it."""
 
 from __future__ import annotations
 

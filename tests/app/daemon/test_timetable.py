@@ -1,4 +1,4 @@
-"""The timetable, by itself: polite to hosts, never on the beat, patient with what fails."""
+"""The timetable alone: it spares hosts, spreads its requests, and waits longer after failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A change is seen once by everyone it concerns; what did not change makes no run; what waits together runs once."""
+"""A change is noticed once for every dataset it concerns; an unchanged source starts no run; triggers that wait
+together run once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`kfm lineage graph` draws what is made of what, and says where something is made of what is not current any more."""
+"""`kfm lineage graph` draws which dataset is built from which, and marks datasets built from versions that are not
+current.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made of other datasets is no more open than any of them: by declaration, by label, then or now."""
+"""A dataset is never more open than the datasets it reads: by declaration or by label, at its run or today."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose minutes they are, of a dataset that is made of another: they add up, and begin when there is something new."""
+"""The minutes by which a dependent dataset is late add up, and begin when there is something new to read."""
 
 from __future__ import annotations
 

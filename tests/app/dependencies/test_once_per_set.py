@@ -1,4 +1,4 @@
-"""What is made of others is made once for each set of their versions: whatever the shape, the pace and the kills."""
+"""A dependent dataset is built once for each set of upstream versions, whatever the graph, the pace and the kills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dataset reads another: pinned to a version, told in the receipt, followed by every question about where from."""
+"""A dataset reads another: pinned to a version, recorded in the receipt, followed by every lineage command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A connector is an updater: discover, acquire, transform, validate and publish take the one walk."""
+"""A connector is an updater: discover, acquire, transform, validate and publish pass through the same run."""
 
 from __future__ import annotations
 

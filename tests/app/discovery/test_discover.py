@@ -1,4 +1,4 @@
-"""`kfm catalog discover` finds what is new at catalogs of others, and changes nothing."""
+"""`kfm catalog discover` finds new items in foreign catalogs, and changes nothing."""
 
 from __future__ import annotations
 

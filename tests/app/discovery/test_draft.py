@@ -1,4 +1,6 @@
-"""`kfm catalog discover --draft-pr`: a branch, a difference that is always the same, and a draft that gates hold."""
+"""`kfm catalog discover --draft-pr` opens a branch with a reproducible difference, and a draft that gates keep from
+merging.
+"""
 
 from __future__ import annotations
 

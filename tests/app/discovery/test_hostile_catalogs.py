@@ -1,4 +1,4 @@
-"""Catalogs with anything anywhere: an answer or an error that is meant for people, and never more than the bounds."""
+"""Catalogs with hostile values anywhere give an answer or a clear error, and never exceed the limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A STAC item or collection by its address, with its assets: read, checked, followed, and never led astray."""
+"""A STAC item or collection is read by its address with its assets, checked and followed, and never leads elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Protected places through the whole product, and then every byte that it left looked through for them.
+"""Protected places through the whole product, and then every byte that it left searched for them.
 
 Two datasets read one table of places that exist nowhere else: `sites` leaves through masking, `vault` is restricted and
 computes on the raw rows. What happens to them is what happens: rows are held, a step fails with a row in its exception,

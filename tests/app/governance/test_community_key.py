@@ -1,4 +1,4 @@
-"""A community's data take its own keys: no role, no number of stewards, no path through the product goes around it."""
+"""A community's data need its own keys: no role, no number of stewards and no command goes around them."""
 
 from __future__ import annotations
 

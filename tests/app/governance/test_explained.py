@@ -1,4 +1,6 @@
-"""What is told of protected data: how it stands, for whom, how coarse it is, and nothing of what it is."""
+"""An explanation of protected data shows its classification, its custodian and its resolution, and nothing of its
+content.
+"""
 
 from __future__ import annotations
 

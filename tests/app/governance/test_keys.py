@@ -1,4 +1,4 @@
-"""The key list of an installation: made once, followed only by signed successors, never switched off."""
+"""The key list of an installation is made once, replaced only by signed successors, and never switched off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What takes two: everything somebody might try instead is denied, and written down where it should be."""
+"""Actions that need two persons: every way around is denied and recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where there is a key list, it says which keys sign the ledger and attest, and which are believed."""
+"""Where there is a key list, it decides which keys may sign the ledger and attest, and which KFM accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`promote: auto`: what a run makes of a plainly public dataset is published, unless a gate or a person says no."""
+"""`promote: auto` publishes what a run makes of a plainly public dataset, unless a gate or a person refuses."""
 
 from __future__ import annotations
 

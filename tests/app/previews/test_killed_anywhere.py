@@ -1,4 +1,4 @@
-"""Killed before or after any transaction of a preview or a promotion, the same command goes on to the same refs."""
+"""A preview or promotion killed before or after any transaction continues to the same refs."""
 
 from __future__ import annotations
 

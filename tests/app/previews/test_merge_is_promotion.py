@@ -1,4 +1,4 @@
-"""From a branch to what is public: preview, report, red gates, green gates, merge, promotion by digest."""
+"""From a branch to the public version: preview, report, red gates, green gates, merge, promotion by digest."""
 
 from __future__ import annotations
 

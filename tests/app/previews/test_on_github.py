@@ -1,4 +1,4 @@
-"""The same on GitHub's pages: a check on exactly the commit, one comment, and what people approved there."""
+"""Previews on GitHub: a check on exactly the commit, one comment, and the approvals of people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever went on since a preview was approved is found, told with both digests, and nothing is promoted."""
+"""Every change since a preview was approved is found and reported with both digests, and nothing is promoted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kfm lineage upstream` and `downstream`: over several runs, in both directions, and around circles."""
+"""`kfm lineage upstream` and `downstream` over several runs, in both directions, and around circles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded graph: written with the run, the same in both languages, held against the receipts."""
+"""The embedded graph is written with the run, is the same in both languages, and agrees with the receipts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The methods of an updater that have defaults, overridden: by the example, and by authors who go too far."""
+"""Authors override the methods of an updater that have defaults: in the example, and beyond what is allowed."""
 
 from __future__ import annotations
 

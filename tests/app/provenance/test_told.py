@@ -1,4 +1,4 @@
-"""A run as everybody may know it: what it read and made, and nothing of what is protected."""
+"""The public record of a run: its inputs and outputs, and nothing of what is protected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An installation with schedules, secrets and everything that a runner elsewhere has to be told."""
+"""An installation with schedules, secrets and everything else that a foreign runner needs."""
 
 from __future__ import annotations
 

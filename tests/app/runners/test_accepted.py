@@ -1,4 +1,4 @@
-"""The written files are what each runner takes: held against its own linter, schema or parser."""
+"""The linter, schema or parser of each runner accepts the files that KFM writes for it."""
 
 from __future__ import annotations
 

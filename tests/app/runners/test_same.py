@@ -1,4 +1,4 @@
-"""Whoever runs it: the same inputs under one clock and one actor give the same versions and the same receipts."""
+"""On every runner, the same inputs under one clock and one actor give the same versions and receipts."""
 
 from __future__ import annotations
 

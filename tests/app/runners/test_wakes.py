@@ -1,4 +1,4 @@
-"""Whoever is woken as the files say misses no instant of a schedule, in any zone, whatever the clocks do."""
+"""A runner that wakes as its file says misses no instant of a schedule, in any zone, whatever the clocks do."""
 
 from __future__ import annotations
 

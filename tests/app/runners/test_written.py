@@ -1,4 +1,4 @@
-"""Files of other runners are written, are current until something changes, and hold no secret."""
+"""KFM writes the files of other runners; they are current until something changes, and hold no secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What could be chance is not published without somebody who has looked; and what receipts and logs say of it all."""
+"""A possible leak is not published before a person reviewed it; receipts and logs record the review."""
 
 from __future__ import annotations
 

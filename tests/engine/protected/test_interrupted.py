@@ -1,4 +1,4 @@
-"""A run of protected data that is killed, and taken up again."""
+"""A run of protected data is killed and resumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaks that happened elsewhere, and one that was none: each as it would happen here, from the command line."""
+"""Leaks that happened elsewhere, and one false alarm, each tried here from the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A protected table that is declared once more as something public does not get out, in whatever form."""
+"""A protected table that is also declared as public is not published, in any format."""
 
 from __future__ import annotations
 

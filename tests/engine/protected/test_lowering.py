@@ -1,4 +1,6 @@
-"""A label that shows more than before takes two stewards, and the community; then it holds, and nothing else does."""
+"""A label that shows more than before needs two stewards and the community; after that it is in force, and nothing
+else changes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mask without a label and a label on nothing are slips of the pen: nothing is published until they are mended."""
+"""A mask without a label and a label on nothing are mistakes: nothing is published until they are corrected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Node runner does not know of protected data, and so does nothing where there are any."""
+"""The Node runner cannot protect data, and so does nothing where any is protected."""
 
 from __future__ import annotations
 

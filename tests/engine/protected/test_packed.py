@@ -1,4 +1,4 @@
-"""Protected data in an archive: labelled by its address or its bytes, nothing of it can be read anywhere."""
+"""Protected data in an archive, labelled by its address or its bytes: no file of the installation shows any of it."""
 
 from __future__ import annotations
 

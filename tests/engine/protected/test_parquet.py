@@ -1,4 +1,4 @@
-"""A protected table as Parquet: nobody could mask it, so nothing is made of it, and no copy of it gets out."""
+"""A protected table as Parquet: KFM cannot mask it, so it builds nothing from it and publishes no copy."""
 
 from __future__ import annotations
 

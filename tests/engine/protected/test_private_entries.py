@@ -1,4 +1,4 @@
-"""What the ledger says of protected data: rules, digests and commitments, and nothing that people wrote."""
+"""The ledger entries of protected data have rules, digests and commitments, and no text of people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tightening a label takes back what was published of it, and all that was made of the same source."""
+"""A tightened label withdraws everything published from its source."""
 
 from __future__ import annotations
 

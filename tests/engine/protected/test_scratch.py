@@ -1,4 +1,4 @@
-"""What a restricted run lays aside because it does not fit into memory cannot be read on the disk."""
+"""The scratch files of a restricted run cannot be read on the disk."""
 
 from __future__ import annotations
 

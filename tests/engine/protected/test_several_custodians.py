@@ -1,4 +1,6 @@
-"""A source of several custodians: all keys are at hand or nothing is read, one seals, and each of them is asked."""
+"""A source of several custodians: all keys are available or nothing is read, one key encrypts, and each custodian
+approves.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Masking policies and the policies of an installation: as they are first used, and from then on as they are signed."""
+"""Masking policies and the policies of an installation apply as first used, and from then on as they are signed."""
 
 from __future__ import annotations
 

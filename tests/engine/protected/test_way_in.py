@@ -1,4 +1,4 @@
-"""Protected sources on their way in: sealed before they are stored, masked before anything is planned from them."""
+"""Protected sources are encrypted before they are stored, and masked before anything is planned from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The disk fails under Node's store: it stops as Python's does, acknowledges nothing after, and loses nothing before."""
+"""The disk fails under Node's store: it stops as Python's does, acknowledges nothing more, and loses nothing."""
 
 from __future__ import annotations
 

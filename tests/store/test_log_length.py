@@ -1,4 +1,4 @@
-"""The log of a busy SQLite state is extended once; if that fails, nothing is lost and nothing is acknowledged wrongly."""
+"""The log of a busy SQLite state is extended once; if that fails, nothing is lost and no error is hidden."""
 
 from __future__ import annotations
 

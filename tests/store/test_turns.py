@@ -1,4 +1,4 @@
-"""Several processes and connections at one state write one after the other, and none sees unfinished work."""
+"""Processes and connections at one state write one after the other, and none sees unfinished work of another."""
 
 from __future__ import annotations
 

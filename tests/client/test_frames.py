@@ -230,7 +230,7 @@ def test_of_what_is_damaged_no_frame_is_made(shapes: kfm.Installation, monkeypat
             asked.append(digest)
             raise problem
 
-        monkeypatch.setattr("kfm.engine.protected.encrypted_objects.OpeningObjects.read", fails)
+        monkeypatch.setattr("kfm.engine.protected.encrypted_objects.DecryptingObjects.read", fails)
         with pytest.raises(type(problem)):
             found.polars()
         assert asked

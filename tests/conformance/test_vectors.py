@@ -149,7 +149,7 @@ def answer_version(vector: Vector) -> None:
             key=key, digest="sha256:" + hashlib.sha256(body).hexdigest(), size=i, media_type="text/plain"
         )
         lines.append((key, canonical(entry).decode() + "\n", 1, i))
-    world: Any = SimpleNamespace(seal=None)
+    world: Any = SimpleNamespace(encryption=None)
     root, rows = write(world, None, "", iter(sorted(lines)), False, Tally())
     assert root == (vector["version"], vector["count"], sum(range(vector["count"])))
     stored = dict(rows)
@@ -166,7 +166,7 @@ def answer_plan_bytes(vector: Vector) -> None:
             return Plan(msgspec.convert(vector["steps"], list[Step]), complete=vector["complete"])
 
     trigger = SimpleNamespace(window=vector["window"], partition="")
-    world = SimpleNamespace(progress=lambda *_said: None, seal=None)
+    world = SimpleNamespace(progress=lambda *_said: None, encryption=None)
     context: Any = SimpleNamespace(updater=Gauges(), dataset="gauges", trigger=trigger, world=world)
     made = make(context, [], DIGEST, guarded=False)
     assert b"".join(made.chunks or []) == vector["bytes"].encode()

@@ -138,7 +138,7 @@ def test_a_step_that_no_thread_is_left_for_gets_a_new_one() -> None:
             objects=None,
             settings=SimpleNamespace(threads=2, dry_run=False),
             clock=FixedClock(T0),
-            seal=None,
+            encryption=None,
             datasets={},
         ),
     )

@@ -41,7 +41,7 @@ class Orchard:
         self.tally = Tally()
 
     def write(self, before: str, content: Mapping[int, int], *, sealed: bool = False) -> Root:
-        world: Any = SimpleNamespace(objects=self.objects, state=self, seal=None)
+        world: Any = SimpleNamespace(objects=self.objects, state=self, encryption=None)
         self.rows, self.tally = {}, Tally()
         self.objects.read_names.clear()
         lines = sorted(line(i, value) for i, value in content.items())

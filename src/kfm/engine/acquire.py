@@ -22,7 +22,7 @@ from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
     from kfm.engine.dataset_inputs import Versions
-    from kfm.engine.protected.source_classification import WayIn
+    from kfm.engine.protected.source_classification import SourceClassifier
 
 T = TypeVar("T")
 MOST_LISTED = 16 << 20  # the most bytes of a listing that inputs() may read
@@ -37,9 +37,9 @@ def acquire(context: RunContext) -> Acquired:
         context.reached.acquired = acquired = Acquired(unfinished.inputs)
         _inherit(context, unfinished.inputs)
         if context.guards.protection is not None and not context.updater.moves_only:
-            from kfm.engine.protected.source_classification import take_up, way_of
+            from kfm.engine.protected.source_classification import check_resumed, classifier_of
 
-            take_up(context, way_of(context, context.guards.protection), unfinished.inputs)
+            check_resumed(context, classifier_of(context, context.guards.protection), unfinished.inputs)
         return acquired
     pinner = Pinner(context)
     try:
@@ -53,14 +53,14 @@ def acquire(context: RunContext) -> Acquired:
         context.reached.acquired = Acquired(bytes_in=pinner.bytes_in)  # these bytes were downloaded in any case
         raise
     _inherit(context, refs)
-    if pinner.way is not None and not context.updater.moves_only:
-        from kfm.engine.protected.source_classification import settle_standing
+    if pinner.classifier is not None and not context.updater.moves_only:
+        from kfm.engine.protected.source_classification import settle_classification
 
         given, refs = refs, [pinner.inherited(ref) for ref in refs]
         for old, new in zip(given, refs, strict=True):
             if (contract := pinner.contracts.get(id(old))) is not None:
                 pinner.contracts[id(new)] = contract
-        settle_standing(context, pinner.way, refs)
+        settle_classification(context, pinner.classifier, refs)
     contracts = {i: c for i, ref in enumerate(refs) if (c := pinner.contracts.get(id(ref))) is not None}
     context.reached.acquired = acquired = Acquired(list(refs), contracts, pinner.checkpoints, pinner.bytes_in)
     return acquired
@@ -84,11 +84,11 @@ class Pinner:
         self.contracts: dict[int, DataContract] = {}  # by the identity of the ref that pin() returned
         self._given: dict[int, SourceRef] = {}  # likewise
         self._versions: Versions | None = None
-        self.way: WayIn | None = None
+        self.classifier: SourceClassifier | None = None
         if context.guards.protection is not None:
-            from kfm.engine.protected.source_classification import way_of
+            from kfm.engine.protected.source_classification import classifier_of
 
-            self.way = way_of(context, context.guards.protection)
+            self.classifier = classifier_of(context, context.guards.protection)
 
     def pin(
         self,
@@ -130,8 +130,8 @@ class Pinner:
         alone = bool(preview_of(trigger))
         checkpoint = None if trigger.force or alone else world.state.inbox.checkpoint(request.uri)
         objects = world.objects
-        if self.way is not None:
-            objects, checkpoint = self.way.objects_for(request), self.way.checkpoint(request, checkpoint)
+        if self.classifier is not None:
+            objects, checkpoint = self.classifier.objects_for(request), self.classifier.checkpoint(request, checkpoint)
         else:  # progress would reveal the size of a protected source
             objects = counted(objects, world.progress, checkpoint.size if checkpoint is not None else 0)
         fetched = world.open_source(request.uri).fetch(request, checkpoint, objects)
@@ -139,12 +139,12 @@ class Pinner:
         ref = fetched.ref
         if contract is not None:
             ref = msgspec.structs.replace(ref, contract_hash=digest(canonical(contract)), layout=layout_of(contract))
-        if self.way is not None:
-            ref = self.way.came(request, ref, contract)
+        if self.classifier is not None:
+            ref = self.classifier.classified(request, ref, contract)
         told = {} if is_restricted(ref) else {"size": ref.size}
         name = request.name or "unnamed"
         self._context.say("source.pinned", source=name, not_modified=fetched.not_modified, **told)
-        kept = fetched.checkpoint if self.way is None else self.way.kept(fetched.checkpoint, ref)
+        kept = fetched.checkpoint if self.classifier is None else self.classifier.kept(fetched.checkpoint, ref)
         self.checkpoints += [] if alone else [kept]
         if contract is not None:
             self.contracts[id(ref)] = contract
@@ -205,9 +205,9 @@ class Pinner:
 
     def inherited(self, ref: SourceRef) -> SourceRef:
         """Return the ref with its classification. A ref that was not pinned gets that of the object it points to."""
-        if self.way is None or (id(ref) in self._given and not ref.uri.startswith(REF)):
+        if self.classifier is None or (id(ref) in self._given and not ref.uri.startswith(REF)):
             return ref
-        return self.way.inherited(msgspec.structs.replace(ref, standing=None, sealed_with=""))
+        return self.classifier.inherited(msgspec.structs.replace(ref, standing=None, sealed_with=""))
 
     def ref(self, name: str) -> SourceRef:
         """Return what a ref points to now, with an empty content_hash if the ref does not exist."""

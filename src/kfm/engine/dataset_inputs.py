@@ -118,9 +118,9 @@ def _against(contract: DataContract, key: tuple[str, ...]) -> str:
 def _readable(context: RunContext) -> Objects:
     if context.guards.protection is None:
         return context.world.objects
-    from kfm.engine.protected.encrypted_objects import OpeningObjects
+    from kfm.engine.protected.encrypted_objects import DecryptingObjects
 
-    return OpeningObjects(context.world.objects, context.guards.protection.with_id)
+    return DecryptingObjects(context.world.objects, context.guards.protection.with_id)
 
 
 def version_of(ref: SourceRef) -> str:

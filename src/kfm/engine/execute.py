@@ -263,7 +263,7 @@ class Crew:
         self._reader = StepReader(context.world, inputs, schedule.index, results)
         self._results = results
         self._threads = context.world.settings.threads
-        self._seal = context.world.seal
+        self._encryption = context.world.encryption
         self._described = results.described
         self._todo: deque[tuple[int, Step]] = deque()
         self._finished: deque[tuple[Done, bytes | None]] = deque()  # with the body if it is small
@@ -381,15 +381,15 @@ class Crew:
             if output.rows == 0:
                 check_emptied(self._context, step)
             # Restricted outputs are not described: the journal must not show their place and time.
-            describes = media_type if self._seal is None and describes_itself(media_type) else ""
+            describes = media_type if self._encryption is None and describes_itself(media_type) else ""
             given = output.bbox is not None or output.datetime is not None or output.stac_id is not None
-            if given and self._seal is None:
+            if given and self._encryption is None:
                 self._described[position] = given_by_author(output)
             if type(body) is bytes and len(body) <= INLINE_MAX:
                 if describes:
                     self._say(position, body, describes)
-                if self._seal is not None:
-                    body = self._seal.sealed(body)
+                if self._encryption is not None:
+                    body = self._encryption.encrypted(body)
                 digest = "sha256:" + sha256(body).hexdigest()
                 if self._context.grids:
                     self._say_of_grid(position, digest)
@@ -485,7 +485,7 @@ class Crew:
         """Describe a gridded source that is published unchanged. A run that resumes after a crash reads it again."""
         context = self._context
         form = context.grids.get(digest)
-        if form is None or self._seal is not None:
+        if form is None or self._encryption is not None:
             return
         if digest not in context.described:
             from kfm.engine.isolation.sandbox import describe_apart

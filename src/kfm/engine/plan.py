@@ -58,7 +58,7 @@ def settle_plan(context: RunContext, acquired: Acquired, admitted: Fresh | Resum
             held=inspected.held,
         )
     facts = context.guards.protection.facts if context.guards.protection is not None else NOTHING_LEARNED
-    sealed = context.world.stored if context.world.seal is not None else None
+    sealed = context.world.stored if context.world.encryption is not None else None
     known = (
         sealed is None
         and run.code_hash == context.updater.code_hash
@@ -172,7 +172,7 @@ def make(
          "complete": plan.complete, "window": context.trigger.window, "input_hash": input_hash,
          **({"partition": partition} if partition else {}),
          # With a salt, a reader of the hash of a restricted plan cannot guess its inputs and compare.
-         **({"salt": context.world.seal.salt(input_hash)} if context.world.seal is not None else {})}
+         **({"salt": context.world.encryption.salt(input_hash)} if context.world.encryption is not None else {})}
     ) + b"\n"  # fmt: skip
     total = hashlib.sha256(header)
     checker = Checker(moves=updater.moves_only, partition=partition) if otherwise is None else Again(otherwise)
@@ -210,7 +210,7 @@ def make(
         chunks=kept,
         batches=steps_kept if kept is not None else None,
         has_moves=checker.has_moves,
-        opened=context.world.plain if context.world.seal is not None else None,
+        opened=context.world.plain if context.world.encryption is not None else None,
     )
 
 

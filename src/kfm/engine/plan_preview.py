@@ -83,9 +83,9 @@ def plan_hash(context: RunContext, inputs: list[SourceRef]) -> str:
     """Return the hash of the plan that is made from these inputs."""
     protection = context.guards.protection
     if protection is not None:
-        from kfm.engine.protected.source_classification import settle_standing, way_of
+        from kfm.engine.protected.source_classification import classifier_of, settle_classification
 
-        settle_standing(context, way_of(context, protection), inputs)
+        settle_classification(context, classifier_of(context, protection), inputs)
     return make(context, inputs, input_hash(inputs), guarded=True).plan_hash
 
 

@@ -60,7 +60,7 @@ def quarantine(context: RunContext, acquired: Acquired, run: Run | None = None) 
 
 def _keep_grids(context: RunContext, acquired: Acquired, inspected: Inspected) -> None:
     """Remember the formats and descriptions of gridded sources, which are published unchanged."""
-    if any(contract.format in GRIDS for contract in acquired.contracts.values()) and context.world.seal is None:
+    if any(contract.format in GRIDS for contract in acquired.contracts.values()) and context.world.encryption is None:
         for i, contract in acquired.contracts.items():
             if contract.format in GRIDS:
                 context.grids[inspected.inputs[i].accepted_hash] = contract.format
@@ -149,7 +149,7 @@ def _inspector(context: RunContext, ref: SourceRef, contract: DataContract) -> I
 
     if contract.format not in APART:
         return inspect
-    if ref.sealed_with or context.world.seal is not None:
+    if ref.sealed_with or context.world.encryption is not None:
         raise Refused(
             f"source {ref.name or 'source'} is protected, and masking does not understand {contract.format}",
             hint="say `format:` csv, ndjson or geojson, or `bytes` to keep it as it is",
@@ -163,14 +163,16 @@ def _inspector(context: RunContext, ref: SourceRef, contract: DataContract) -> I
 def sealing(context: RunContext, inputs: list[SourceRef]) -> Objects:
     """Return the store for rows of these sources: encrypted with the key of the first protected one, if any."""
     protection, refs = context.guards.protection, [ref for ref in inputs if ref.sealed_with]
-    if protection is None or not refs or context.world.seal is not None:
+    if protection is None or not refs or context.world.encryption is not None:
         return context.world.objects
-    from kfm.engine.protected.encrypted_objects import Seal, SealedObjects
+    from kfm.engine.protected.encrypted_objects import EncryptedObjects, Encryption
 
     key = protection.with_id(refs[0].sealed_with)
     if key is None:
-        raise Denied(f"key {refs[0].sealed_with} is not at hand any more", hint="ask its custodian", rule="key.missing")
-    return SealedObjects(context.world.objects, Seal(key, protection.with_id))
+        raise Denied(
+            f"key {refs[0].sealed_with} is not available any more", hint="ask its custodian", rule="key.missing"
+        )
+    return EncryptedObjects(context.world.objects, Encryption(key, protection.with_id))
 
 
 def protect(context: RunContext, inputs: list[SourceRef], acquired: Acquired) -> None:
@@ -182,7 +184,7 @@ def protect(context: RunContext, inputs: list[SourceRef], acquired: Acquired) ->
             continue
         contract, objects = acquired.contracts.get(i), sealing(context, [ref])
         rows = partial(objects.open, ref.accepted_hash or ref.content_hash)
-        if context.world.seal is not None:
+        if context.world.encryption is not None:
             if ref.partitions:
                 raise Refused(
                     f"partition_by of source {ref.name or 'source'} would write values of a restricted source into the "

@@ -13,7 +13,7 @@ from kfm.model.ports import Log, Objects, Source, State
 from kfm.model.records import DataContract, FetchRequest
 
 if TYPE_CHECKING:  # a run of public data does not load it
-    from kfm.engine.protected.encrypted_objects import Seal
+    from kfm.engine.protected.encrypted_objects import Encryption
 
 
 class Settings(Struct, frozen=True):
@@ -44,15 +44,15 @@ class World(Struct):
     datasets: Mapping[str, tuple[Wanted, DataContract | None]] = field(default_factory=dict)  # sources too
     request: FetchRequest = field(default_factory=lambda: FetchRequest(uri=""))  # the limits for sources without a name
     progress: Callable[[str, int, int], None] = _silent
-    seal: Seal | None = None  # encrypts everything that a restricted run stores
+    encryption: Encryption | None = None  # encrypts everything that a restricted run stores
 
     def stored(self, body: bytes) -> bytes:
         """Return the body of a row as the state stores it: encrypted if the run is restricted."""
-        return body if self.seal is None else self.seal.sealed(body)
+        return body if self.encryption is None else self.encryption.encrypted(body)
 
     def plain(self, body: bytes) -> bytes:
         """Return the body of a stored row in clear."""
-        return body if self.seal is None else self.seal.opened(body)
+        return body if self.encryption is None else self.encryption.decrypted(body)
 
     def scratch(self) -> BinaryIO:
         """Return a temporary file without a name, for content that does not fit into memory.
@@ -66,7 +66,7 @@ class World(Struct):
             return io.BytesIO()
         import tempfile
 
-        if self.seal is None:
+        if self.encryption is None:
             return tempfile.TemporaryFile()
         from kfm.crypto.encrypted_scratch import encrypted_file
 

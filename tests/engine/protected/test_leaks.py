@@ -97,7 +97,7 @@ def test_without_the_key_nothing_can_be_compared_and_nothing_is_published(
     assert site("run", "sites").code == 0
     monkeypatch.delenv("KFM_SECRET_OFFICE")
     promoted = by_order(site, SAFE, "promote", "parks")
-    assert promoted.code == 4 and "not at hand" in promoted.err
+    assert promoted.code == 4 and "which is missing" in promoted.err
 
 
 def test_other_public_data_is_published_next_to_it(site: Kfm) -> None:

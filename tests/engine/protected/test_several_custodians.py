@@ -39,7 +39,7 @@ def test_without_the_key_of_one_of_them_nothing_is_read(
 ) -> None:
     monkeypatch.delenv(missing)
     ran = shared("run", "sites")
-    assert ran.code == 4 and "is not at hand" in ran.err
+    assert ran.code == 4 and "is missing" in ran.err
     assert hits() == []
 
 

@@ -19,7 +19,7 @@ from kfm.model.operation_target import REF
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
     from kfm.engine.protected.protection import Protection
-    from kfm.engine.protected.source_classification import WayIn
+    from kfm.engine.protected.source_classification import SourceClassifier
     from kfm.model.labels import Labels
     from kfm.model.ports import Source
     from kfm.model.records import Classification, SourceRef
@@ -79,22 +79,24 @@ def world_of(session: Session, dataset: str) -> World:
     )
 
 
-def source_classifier(session: Session, dataset: str, labels: Labels | None = None) -> WayIn | None:
+def source_classifier(session: Session, dataset: str, labels: Labels | None = None) -> SourceClassifier | None:
     """Return the classification of a dataset's sources, by the labels in force or by these; None if nothing here is
     protected, or if the rules cannot be read."""
     protection, _ = readable_protection(session, dataset)
     if protection is None:
         return None
     rules = protection if labels is None else msgspec.structs.replace(protection, labels=labels)
-    return way_by(session, dataset, rules)
+    return classifier_by(session, dataset, rules)
 
 
-def way_by(session: Session, dataset: str, protection: Protection) -> WayIn:
+def classifier_by(session: Session, dataset: str, protection: Protection) -> SourceClassifier:
     """Return the classification of a dataset's sources by these rules."""
-    from kfm.engine.protected.source_classification import WayIn
+    from kfm.engine.protected.source_classification import SourceClassifier
 
     declared = declared_settings(session, dataset).metadata.get("sensitivity")
-    return WayIn(world_of(session, dataset), protection, dataset, declared, partial(classification_now, session))
+    return SourceClassifier(
+        world_of(session, dataset), protection, dataset, declared, partial(classification_now, session)
+    )
 
 
 def classification_now(

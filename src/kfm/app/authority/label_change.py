@@ -18,7 +18,7 @@ from kfm.model.records import Classification
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
-    from kfm.engine.protected.source_classification import WayIn
+    from kfm.engine.protected.source_classification import SourceClassifier
 
 
 class LabelChange(NamedTuple):
@@ -93,7 +93,7 @@ class _Read(NamedTuple):
 def _lowered(session: Session, touched: list[Label], after: Labels) -> tuple[Lowered, set[str]]:
     """Return the new classification of the sources under these labels, also where other datasets read them, and the
     custodians of these sources."""
-    ways: dict[str, WayIn] = {}
+    ways: dict[str, SourceClassifier] = {}
     base = session.resolved.root
     every = list(dict.fromkeys(_reads(session)))
     hit = [one for one in every if _is_under(_way(session, ways, one.dataset, after), touched, one)]
@@ -160,7 +160,7 @@ def _reads(session: Session) -> Iterable[_Read]:
                 yield _Read(run.dataset, ref.uri, ref.content_hash, ref.sealed_with)
 
 
-def _way(session: Session, ways: dict[str, WayIn], dataset: str, labels: Labels) -> WayIn:
+def _way(session: Session, ways: dict[str, SourceClassifier], dataset: str, labels: Labels) -> SourceClassifier:
     if dataset not in ways:
         way = source_classifier(session, dataset, labels)
         assert way is not None, "a source was encrypted"
@@ -168,6 +168,6 @@ def _way(session: Session, ways: dict[str, WayIn], dataset: str, labels: Labels)
     return ways[dataset]
 
 
-def _is_under(way: WayIn, touched: list[Label], one: _Read) -> bool:
+def _is_under(way: SourceClassifier, touched: list[Label], one: _Read) -> bool:
     by_bytes = any(label.of.bytes_ for label in touched)
     return way.is_under(touched, one.uri, way.plain_digest(one.content) if by_bytes else "")

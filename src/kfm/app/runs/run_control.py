@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kfm.app.authority.classification import open_source, protection_for, way_by
+from kfm.app.authority.classification import classifier_by, open_source, protection_for
 from kfm.app.authority.run_setup import context_of, guards_of
 from kfm.app.runs.trigger_request import default_actor, trigger_updater
 from kfm.app.session.datasets import dataset_updater
@@ -84,10 +84,10 @@ def fetch_source(session: Session, request: FetchRequest, dataset: str) -> Fetch
     protection = protection_for(session, dataset)
     if protection is None:
         return opened.fetch(request, known, session.objects)
-    way = way_by(session, dataset, protection)
-    fetched = opened.fetch(request, way.checkpoint(request, known), way.objects_for(request))
-    ref = way.came(request, fetched.ref, None)
-    return msgspec.structs.replace(fetched, ref=ref, checkpoint=way.kept(fetched.checkpoint, ref))
+    classifier = classifier_by(session, dataset, protection)
+    fetched = opened.fetch(request, classifier.checkpoint(request, known), classifier.objects_for(request))
+    ref = classifier.classified(request, fetched.ref, None)
+    return msgspec.structs.replace(fetched, ref=ref, checkpoint=classifier.kept(fetched.checkpoint, ref))
 
 
 def resume_runs(

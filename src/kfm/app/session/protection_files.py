@@ -104,9 +104,9 @@ def custodian_key_with(session: Session, key_id: str) -> CustodianKey | None:
 
 def readable_objects(session: Session) -> Objects:
     """Return the objects for a caller who may read them: encrypted ones are decrypted with the keys at hand."""
-    from kfm.engine.protected.encrypted_objects import OpeningObjects
+    from kfm.engine.protected.encrypted_objects import DecryptingObjects
 
-    return OpeningObjects(session.objects, partial(custodian_key_with, session))
+    return DecryptingObjects(session.objects, partial(custodian_key_with, session))
 
 
 def readable_row(session: Session, body: bytes) -> bytes:

@@ -72,7 +72,7 @@ class Shelf:
 
     def __init__(self, world: World, lease: Lease | None) -> None:
         self._world = world
-        self._seal = world.seal
+        self._encryption = world.encryption
         self._lease = lease
         self._rows: dict[str, bytes] = {}
         self._waiting = 0
@@ -80,13 +80,13 @@ class Shelf:
 
     def name_of(self, body: bytes) -> str:
         """Return the digest of a part as it is stored."""
-        return digest(body if self._seal is None else self._seal.sealed(body))
+        return digest(body if self._encryption is None else self._encryption.encrypted(body))
 
     def put(self, name: str, body: bytes) -> None:
         if len(body) > INLINE_MAX:
             self._world.objects.put(body)
             return
-        body = body if self._seal is None else self._seal.sealed(body)
+        body = body if self._encryption is None else self._encryption.encrypted(body)
         self._rows[name] = body
         self._waiting += len(body)
         if self._waiting > FLUSH:
@@ -94,8 +94,8 @@ class Shelf:
 
     def read(self, name: str) -> bytes:
         body = self._rows.get(name) or self._read.get(name)
-        if body is not None and self._seal is not None:
-            return self._seal.opened(body)
+        if body is not None and self._encryption is not None:
+            return self._encryption.decrypted(body)
         if body is None:
             body = self._world.objects.read(name)
             if len(self._read) >= KEPT:

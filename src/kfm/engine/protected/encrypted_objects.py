@@ -1,7 +1,7 @@
-"""Objects whose bytes are sealed before they reach the store, and opened on their way out.
+"""Object stores that encrypt what is written and decrypt what is read.
 
-Written once, around whichever store there is: what is handed such objects need not know of keys. The digest of a
-sealed object is that of its sealed bytes, everywhere. Sealing is deterministic: the same bytes are the same object.
+They wrap any store, so the code that uses them need not know about keys. The digest of an encrypted object is always
+that of its encrypted bytes. Encryption is deterministic: the same bytes are the same object.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from kfm.model.secret import Secret
 BLOCK = 1 << 20
 
 
-class Seal:
-    """Seals small bodies with one key, and opens what any key at hand has sealed."""
+class Encryption:
+    """Encrypts small bodies with one key, and decrypts bodies of every available key."""
 
     def __init__(self, key: CustodianKey, keys: Keys) -> None:
         self.key = key
         self.keys = keys
 
-    def sealed(self, body: bytes) -> bytes:
+    def encrypted(self, body: bytes) -> bytes:
         return b"".join(encrypted([body], self.key))
 
-    def opened(self, body: bytes) -> bytes:
-        """As it is, if it is not sealed."""
+    def decrypted(self, body: bytes) -> bytes:
+        """Return the body in clear; one that is not encrypted is unchanged."""
         return plain(body, self.keys)
 
     def salt(self, about: str) -> str:
-        """Makes a digest of what can be guessed one that cannot be checked without the key."""
+        """Return a salt, so that a reader without the key cannot check guesses against a digest."""
         return self.key.keyed("salt", about.encode()).hex()
 
 
@@ -44,16 +44,15 @@ def plain(body: bytes, keys: Keys) -> bytes:
 
 
 def sealed_with(objects: Objects, digest: str) -> str:
-    """The id of the key that an object is sealed with; empty if it is not, or is not there."""
+    """Return the id of the key that an object is encrypted with; empty if it is in clear or does not exist."""
     if not objects.has(digest):
         return ""
     with objects.open(digest) as file:
         return encryption_key_id(file.read(HEADER))
 
 
-class OpeningObjects:
-    """Reads what is sealed as if it were not, as far as the keys are at hand; Denied where one is not. Stores as the
-    objects beneath do."""
+class DecryptingObjects:
+    """Decrypts objects when they are read. Denied if the key is missing. It writes like the store that it wraps."""
 
     def __init__(self, objects: Objects, keys: Keys) -> None:
         self._objects = objects
@@ -88,27 +87,29 @@ class OpeningObjects:
         return self._objects.has(digest)
 
 
-class SealedObjects(OpeningObjects):
-    """Nothing reaches the store but under the key."""
+class EncryptedObjects(DecryptingObjects):
+    """Encrypts everything that is written, and decrypts what is read."""
 
-    def __init__(self, objects: Objects, seal: Seal, told: Callable[[str, str], None] | None = None) -> None:
-        """`told` hears the digest of what was stored, and that of the bytes before they were sealed: for comparing
-        with labels, never to be kept."""
-        super().__init__(objects, seal.keys)
-        self._seal = seal
+    def __init__(
+        self, objects: Objects, encryption: Encryption, told: Callable[[str, str], None] | None = None
+    ) -> None:
+        """`told` is called with the digest of the stored object and that of its bytes in clear. The latter is only for
+        comparing with labels, and must not be stored."""
+        super().__init__(objects, encryption.keys)
+        self._encryption = encryption
         self._told = told
 
     def put(self, body: bytes) -> str:
-        return self._objects.put(self._seal.sealed(body))
+        return self._objects.put(self._encryption.encrypted(body))
 
     def put_stream(self, chunks: Iterable[bytes]) -> tuple[str, int]:
-        return self._objects.put_stream(encrypted(chunks, self._seal.key))
+        return self._objects.put_stream(encrypted(chunks, self._encryption.key))
 
     def stage(self) -> Staging:
-        return SealedStaging(self._objects.stage(), self._seal.key, self._told)
+        return EncryptedStaging(self._objects.stage(), self._encryption.key, self._told)
 
 
-class SealedStaging:
+class EncryptedStaging:
     def __init__(self, inner: Staging, key: CustodianKey, told: Callable[[str, str], None] | None) -> None:
         self._inner = inner
         self._sealer = Encryptor(key)
@@ -135,9 +136,9 @@ class SealedStaging:
 Where = Callable[[str, Callable[[], Iterator[bytes]]], Objects]
 
 
-class ScreenedObjects(OpeningObjects):
-    """For bytes of which it is not known yet whether they may be stored in clear: they wait under a key that nobody
-    keeps, until `where` says by their digest, or by what they are, into which objects they go."""
+class ScreenedObjects(DecryptingObjects):
+    """For bytes that perhaps may not be stored in clear. They wait in a temporary file, encrypted with a key that is
+    kept nowhere, until `where` returns the store for them, by their digest or content."""
 
     def __init__(self, objects: Objects, keys: Keys, where: Where, *, dry: bool) -> None:
         super().__init__(objects, keys)
@@ -206,7 +207,7 @@ def _opened(head: bytes, file: BinaryIO, keys: Keys) -> Iterator[bytes]:
 
 
 class _Pieces(io.RawIOBase):
-    """A stream of pieces, each of which may be longer than what is asked for."""
+    """A file over an iterator of pieces, each of which may be longer than one read."""
 
     def __init__(self, pieces: Iterator[bytes], file: BinaryIO) -> None:
         self._pieces = pieces

@@ -1,8 +1,8 @@
-"""Nothing protected goes out: what was made is held against the fingerprints of everything that is protected here.
+"""Compares outputs with the fingerprints of all protected data, so that nothing protected is published.
 
-Asked when a run has made something that could be published, and again before it is. So a protected table does not get
-out under another name, with other line ends, as some of its columns, as GeoJSON or with rounded digits. Not known
-again are coordinates of another projection, and what somebody wrote anew in other words. Told are rules and counts.
+The check runs when a run has made something that could be published, and again before it is published. It finds a
+protected table under another name, with other line ends, as a part of its columns, as GeoJSON, or with rounded digits.
+It does not find coordinates in another projection, or text in other words. Errors show only rules and counts.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from kfm.model.ports import Objects, State
 from kfm.model.records import Classification, DatasetVersion, Decision, RefMove
 
 GATE = "leaks"
-LOOK = "leaks.review"  # the rule by which somebody has to look first
-MOST_COMING = 1 << 28  # bytes of a source that are looked through on their way in
+LOOK = "leaks.review"  # the rule by which a person must review the version first
+MOST_COMING = 1 << 28  # the most bytes of a fetched source that are searched
 
 
 class Known(NamedTuple):
-    """All that one key knows."""
+    """The fingerprints under one key."""
 
     marker: Marker
     prints: Fingerprints
 
 
 def known(state: State, protection: Protection | None) -> list[Known]:
-    """Denied where a key is not at hand: what it alone knows again could not be found."""
+    """Return the fingerprints of this installation, by key. Denied if a key is missing, because its fingerprints could
+    not be compared."""
     found: dict[str, Fingerprints] = {}
     for key_id, body in state.protected.fingerprints():
         found[key_id] = found.get(key_id, Fingerprints()) | of_stored(body)
@@ -47,8 +48,8 @@ def known(state: State, protection: Protection | None) -> list[Known]:
         key = protection.with_id(key_id) if protection is not None else None
         if key is None:
             raise Denied(
-                f"there are fingerprints under key {key_id}, which is not at hand: nothing can be held against them",
-                hint="do this where the key is, named under `custodians:`",
+                f"there are fingerprints under key {key_id}, which is missing: nothing can be compared with them",
+                hint="do this where the key is available, and name it under `custodians:`",
                 rule="key.missing",
             )
         out.append(Known(Marker(fingerprints(key)), prints))
@@ -56,9 +57,10 @@ def known(state: State, protection: Protection | None) -> list[Known]:
 
 
 def check_made(context: RunContext, planned: Planned, executed: Executed) -> None:
-    """What a run has made, before it is committed; what is sealed never goes out."""
+    """Denied if an output of this run contains something protected. Encrypted outputs are never published, so they are
+    not searched."""
     protection = context.guards.protection
-    if protection is None or context.world.seal is not None:
+    if protection is None or context.world.encryption is not None:
         return
     if not (marks := known(context.world.state, protection)):
         return
@@ -76,9 +78,9 @@ def check_made(context: RunContext, planned: Planned, executed: Executed) -> Non
             _deny(_found(bodies, marks, context.standing), f"what this run of {context.dataset} has made")
 
 
-def check_came(state: State, protection: Protection, dataset: str, pieces: Iterable[bytes]) -> None:
-    """Bytes of a source of which nobody says that it is protected, before they are stored in clear. What cannot be
-    read, or is too much to be held at once, is looked at when something was made of it."""
+def check_fetched(state: State, protection: Protection, dataset: str, pieces: Iterable[bytes]) -> None:
+    """Denied if a source without a label contains something protected. Called before its bytes are stored in clear. A
+    source that cannot be read, or that is too large, is not searched here; the outputs made from it are."""
     marks = known(state, protection)
     if not marks:
         return
@@ -90,15 +92,16 @@ def check_came(state: State, protection: Protection, dataset: str, pieces: Itera
     reports = [scan(bytes(body), one.prints, one.marker) for one in marks]
     leaks = [leak for report in reports if report.verdict == "deny" for leak in report.leaks]
     found = Counter({leak.rule: leak.count for leak in leaks if leak.rule != "gate.unreadable"})
-    _deny(found, f"a source of {dataset}, which nobody labelled")
+    _deny(found, f"a source of {dataset} without a label")
 
 
 def check_published(context: RunContext, move: RefMove) -> None:
-    """A version on its way out: how it stands, every byte of it, its names and what is said of it."""
+    """Denied if a version may not be published: by its classification, or because its bytes, names or metadata contain
+    something protected."""
     dataset = refs.parse(move.ref).dataset
     version = context.world.state.ledger.version(dataset, move.after)
     if version is None:
-        return  # the gate says so
+        return  # the gate refuses it
     standing = version.standing
     if standing is not None and not standing.publishable():
         _refuse(context, move, list(standing.rules), f"{move.ref} may not move: it is {standing.level}")
@@ -115,9 +118,9 @@ def check_published(context: RunContext, move: RefMove) -> None:
             context,
             move,
             reasons,
-            f"{move.ref} is held: what was found in it may be chance, or protected",
+            f"{move.ref} is pending review: what was found in it may be chance, or protected",
             rule=LOOK,
-            hint="look at it, see `kfm review list`; whoever signs for exactly this version from now on has seen it",
+            hint="review it, see `kfm review list`; a signature for exactly this version then counts as the review",
         )
 
 
@@ -141,7 +144,7 @@ def _refuse(
 
 
 def _was_looked_at(context: RunContext, move: RefMove) -> bool:
-    """Have those who must signed for this very version since it was first held for them to look at?"""
+    """Return whether all required signers have signed this version since it was first pending review."""
     dataset, ledger = refs.parse(move.ref).dataset, context.world.state.ledger
     first = ""
     for entry in ledger.entries_of(dataset):  # the newest first
@@ -171,14 +174,14 @@ def _candidates(objects: Objects, version: DatasetVersion) -> Iterator[bytes]:
 
 
 def _found(bodies: Iterable[bytes], marks: list[Known], standing: Classification | None) -> Counter[str]:
-    """Rules that deny, with how often; a hint that could be chance is looked at before it is published."""
+    """Return the rules that deny, with counts. A match that could be chance is reviewed later, before publishing."""
     return _judged(bodies, marks, standing)[0]
 
 
 def _judged(
     bodies: Iterable[bytes], marks: list[Known], standing: Classification | None
 ) -> tuple[Counter[str], Counter[str]]:
-    """What denies, and what somebody has to look at."""
+    """Return the rules that deny, and the rules that need a review, with counts."""
     found: Counter[str] = Counter()
     doubts: Counter[str] = Counter()
     for body in bodies:
@@ -195,16 +198,16 @@ _CLEAN = ScanReport(verdict="clean")
 
 
 def _of_cells(body: bytes, standing: Classification | None) -> tuple[ScanReport, bytes]:
-    """Features of masked records: is all geography in them that of their cells, and what else is in them?
+    """Return whether the geometry of masked features is only that of their cells, and the rest of the features.
 
-    A cell's own corners and centre lie near what it stands for, often as near as a protected point with few digits. So
-    once they are known to be only that, they are not searched.
+    The corners and the centre of a cell are near the protected points in it, often as near as a point with few digits.
+    So geometry that is only a cell is not searched.
     """
     if standing is None or standing.level != "generalised" or standing.resolution is None or b'"cell"' not in body:
         return _CLEAN, body
     report = one_cell(body, standing.resolution)
     if any(leak.rule == "gate.unreadable" for leak in report.leaks):
-        return _CLEAN, body  # no features: searched as they are
+        return _CLEAN, body  # no features, so all of it is searched
     if report.verdict != "clean":
         return report, body
     return report, _without_places(body)

@@ -1,4 +1,4 @@
-"""What the ledger says of a run over protected data, beside what it says of every run."""
+"""Writes ledger entries, with free text encrypted for runs over protected data."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from kfm.model.records import Classification, Governed, Receipt
 
 
 def append(guards: Guards, receipt: Receipt, op: str, standing: Classification | None, tx: Tx) -> None:
-    """Of plainly public data as ever. Otherwise what people wrote is committed to and kept sealed, and rules and
-    digests are shown; where no one key is at hand it is left out, and that is said."""
+    """Append the receipt to the ledger.
+
+    For protected data, the entry shows rules and digests; free text is stored encrypted, with a commitment in the
+    entry. If there is not exactly one key, the text is left out, and the entry says so.
+    """
     if guards.protection is None:
         tx.ledger.append(receipt, op=op)
         return
@@ -30,13 +33,14 @@ def append(guards: Guards, receipt: Receipt, op: str, standing: Classification |
     )
     try:
         key = guards.protection.key_of(known.custodians[0]) if len(known.custodians) == 1 else None
-    except KfmError:  # the run is denied without it, and that is ledgered nevertheless
+    except KfmError:  # the run is denied without the key, and the ledger records that, too
         key = None
     tx.ledger.append(receipt, op=op, governed=said, key=key)
 
 
 def _standing_of(dataset: str, tx: Tx) -> Classification | None:
-    """Of an operation, and of a run that ended before it had looked: that of what is there."""
+    """Return the classification of the current version, for an operation or for a run that ended before it knew its
+    own."""
     for zone in ("processed", "published"):
         version = tx.ledger.version(dataset, tx.refs.at(refs.in_zone(zone, dataset)))
         if version is not None and version.standing is not None:

@@ -1,9 +1,9 @@
-"""Masking on the way in: of a protected source only public records go on to plan() and perform().
+"""Masks protected sources before the plan: plan() and perform() see only public records.
 
-The raw rows are read where they lie sealed, once they passed their contract. What goes on is a source of the same
-format whose rows are the public records in public order, so that an author reads it as any other: of a table and of
-lines of JSON the listed columns and the record's own, of GeoJSON the cell as the feature's geometry. Partitions are
-those of the public rows.
+The raw rows, which are stored encrypted, are read after they passed their contract. The result is a source of the same
+format whose rows are the public records in public order, so an author reads it like any other. Tables and JSON lines
+have the listed columns and those that masking adds; GeoJSON has the cell as geometry. Partitions are those of the
+public rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kfm.parsing.strict_json import decode
 from kfm.projections.live_versions import live_versions as still_public
 
 FORMATS = ("csv", "ndjson", "geojson")
-ROUGH = 5  # the resolution from which on cells say something, where no label and no policy gives one
+ROUGH = 5  # the default resolution from which a cell reveals something, without a label or policy
 _PLACES = (
     ("decimallatitude", "decimallongitude"),
     ("latitude", "longitude"),
@@ -48,24 +48,24 @@ Columns = Mapping[str, Sequence[Any]]
 
 
 class Masked(msgspec.Struct, frozen=True):
-    """What may be planned from."""
+    """The public form of a source."""
 
     body: bytes
     partitions: tuple[str, ...]
     records: int
-    hidden: dict[str, Any]  # how much of them, as a receipt may tell it
+    hidden: dict[str, Any]  # how many records are hidden, as a receipt may show it
 
 
 def mask_source(
     context: RunContext, ref: SourceRef, contract: DataContract | None, rows: Callable[[], BinaryIO]
 ) -> Masked:
-    """The public records of a source. What is to be remembered of it goes to the facts of the run."""
+    """Return the public records of a source, and add what the state must remember to the facts of the run."""
     name, standing = ref.name or "source", ref.standing
     protection = context.guards.protection
     policy = protection.policies.get(ref.name) if protection is not None else None
     if protection is None or standing is None or policy is None:
         raise Refused(
-            f"source {name} leaves only through masking, and has no masking policy",
+            f"source {name} may only be published masked, and has no masking policy",
             hint="name one in kfm.yml, under `mask:` of the source",
             rule="mask.policy-missing",
         )
@@ -77,8 +77,8 @@ def mask_source(
         )
     if contract is None or contract.format not in FORMATS:
         raise Refused(
-            f"masking does not understand the format of source {name}",
-            hint=f"say `format:` {', '.join(FORMATS[:-1])} or {FORMATS[-1]}; nothing else can be masked",
+            f"the format of source {name} cannot be masked",
+            hint=f"set `format:` {', '.join(FORMATS[:-1])} or {FORMATS[-1]}; no other format can be masked",
             rule="mask.format",
         )
     key = protection.key_of(standing.custodians[0])
@@ -102,7 +102,8 @@ def mask_source(
 
 
 def _counted(records: list[PublicRecord], bound: Prepared, rows: int) -> dict[str, Any]:
-    """How much is hidden, by rule and by column. What is less than k, or all but less than k, is not told: None."""
+    """Return how many records are hidden, by rule and by column. A count below k, or of all but fewer than k, is
+    None."""
     found, k = over_masked(records, bound), bound.policy.k
 
     def told(count: int) -> int | None:
@@ -120,7 +121,7 @@ def _counted(records: list[PublicRecord], bound: Prepared, rows: int) -> dict[st
 def _masked(
     context: RunContext, table: Columns, bound: Prepared, key: CustodianKey, standing: Classification
 ) -> list[PublicRecord]:
-    """All rows; those of a record that has a label of its own under that label, or not at all."""
+    """Return the public records of all rows. A record with a label of its own is masked by that label, or left out."""
     labels = context.guards.protection.labels if context.guards.protection is not None else None
     own = {label.of.record for label in labels.labels if label.of.record} if labels is not None else set()
     if not own or labels is None:
@@ -139,8 +140,8 @@ def _masked(
 
 
 def learn(context: RunContext, ref: SourceRef, contract: DataContract | None, rows: Callable[[], BinaryIO]) -> None:
-    """Of a restricted source, which is not masked: by what its ids and places are known again, as far as it is read as
-    rows and its columns are known, by its masking policy or by their names."""
+    """Add the fingerprints of a restricted source, which is not masked, to the facts of the run. This works if the
+    source has rows, and its columns are known from a masking policy or by their names."""
     protection, standing = context.guards.protection, ref.standing
     if protection is None or standing is None or contract is None or contract.format not in FORMATS:
         return
@@ -149,14 +150,14 @@ def learn(context: RunContext, ref: SourceRef, contract: DataContract | None, ro
         with rows() as file:
             table = columns_of(file, contract, ref.name or "source")
     except (Refused, ValueError):
-        return  # its exact bytes are known all the same
+        return  # the digest of its bytes is still known
     policy = protection.policies.get(ref.name)
     resolution = standing.resolution if standing.resolution is not None else ROUGH
     protection.facts.prints[key.key_id, ref.content_hash] = _prints(key, table, policy, None, resolution).stored()
 
 
 def _is_public(context: RunContext, standing: Classification) -> bool:
-    """Does any version of this custodian's stand outside?"""
+    """Return whether a version with data of this custodian is published."""
     state = context.world.state
     for ref, _ in state.refs.all(refs.PUBLISHED):
         dataset = refs.parse(ref).dataset
@@ -168,14 +169,14 @@ def _is_public(context: RunContext, standing: Classification) -> bool:
     return False
 
 
-# -- what is known again
+# -- fingerprints
 
 
 def _prints(
     key: CustodianKey, table: Columns, policy: MaskingPolicy | None, bound: Prepared | None, resolution: int = ROUGH
 ) -> Fingerprints:
-    """Of ids and places. A place that the source itself gives no finer than a public cell is none that is protected:
-    the middle of a county is known to everybody."""
+    """Return the fingerprints of ids and places. A place that the source gives no finer than a public cell is not
+    protected: everybody knows the centre of a county."""
     count = max(map(len, table.values()), default=0)
     pairs = _pairs(table, policy)
     if bound is not None and policy is not None:
@@ -218,7 +219,7 @@ def _point(geometry: Any) -> tuple[Any, Any]:
 
 
 def columns_of(file: BinaryIO, contract: DataContract, name: str) -> dict[str, list[Any]]:
-    """A source that was inspected, by its columns."""
+    """Return the columns of a source that passed its contract."""
     if contract.format == "csv":
         return _of_table(file, layout_of(contract) or Layout(), name)
     found = list(_of_lines(file, name) if contract.format == "ndjson" else _of_features(file, name))
@@ -300,8 +301,8 @@ def _partitions(records: list[PublicRecord], contract: DataContract, name: str) 
         return ()
     if records and column not in ("cell", *records[0].attributes):
         raise Refused(
-            f"partition_by of source {name} is no column that its masking policy publishes",
-            hint="name one that is, by its public name, or `cell`",
+            f"partition_by of source {name} is not a column that its masking policy publishes",
+            hint="name a published column, or `cell`",
             rule="mask.partition",
         )
     found = {record.cell if column == "cell" else record.attributes[column] for record in records}

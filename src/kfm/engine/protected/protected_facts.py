@@ -1,4 +1,4 @@
-"""What a run learns of protected data on its way."""
+"""The facts about protected data that a run adds to the state."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kfm.model.records import Classification
 
 
 class Facts(Struct):
-    """What a run learns of protected data, kept with its plan or with the receipt of its failure."""
+    """Facts about protected data. They are stored with the plan, or with the receipt of a failed run."""
 
     standings: dict[str, Classification] = {}
-    cells: dict[str, dict[str, str]] = {}  # by the ids of the keys: public ids and cells
-    prints: dict[tuple[str, str], bytes] = {}  # by the id of the key and the digest of the sealed source
+    cells: dict[str, dict[str, str]] = {}  # the cells of public ids, by the id of the key
+    prints: dict[tuple[str, str], bytes] = {}  # by the id of the key and the digest of the encrypted source
 
     def keep(self, tx: Tx) -> None:
         for of, standing in self.standings.items():

@@ -1,4 +1,4 @@
-"""What a run knows of protected data: labels, masking policies, and the custodians' keys that are at hand."""
+"""The rules about protected data for one run: labels, masking policies and custodians' keys."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from kfm.model.secret import Secret
 
 
 class Protection(Struct):
-    """Handed to a run, or not at all: an installation without labels and custodians, whose state knows of nothing
-    protected, has none. Keys are read where they lie when they are first asked for, and kept while this lives."""
+    """The labels, masking policies and keys of one run. An installation without labels and custodians, whose state has
+    no protected data, has none. A key is read when it is first needed, and kept while this object exists."""
 
     labels: Labels
-    custodians: Mapping[str, Callable[[], CustodianKey]]  # by the names that labels use
-    policies: Mapping[str, MaskingPolicy] = {}  # of the dataset, by the names of its sources
+    custodians: Mapping[str, Callable[[], CustodianKey]]  # by their names in labels
+    policies: Mapping[str, MaskingPolicy] = {}  # of the dataset, by source
     unsigned: frozenset[str] = frozenset()  # sources whose policy is not the one that was signed
-    may_be_handled: Callable[[], None] = lambda: None  # raises Denied where only public data are handled
-    standing: Classification | None = None  # of all that the run reads, once that is known
-    facts: Facts = field(default_factory=Facts)  # what it learns
-    hidden: dict[str, dict[str, Any]] = {}  # by source: how much masking hid, as it may be told
+    may_be_handled: Callable[[], None] = lambda: None  # raises Denied if only public data may be handled here
+    standing: Classification | None = None  # of everything that the run reads, once it is known
+    facts: Facts = field(default_factory=Facts)  # what the run adds to the state
+    hidden: dict[str, dict[str, Any]] = {}  # how much masking hid, as a receipt may show it, by source
     _keys: dict[str, CustodianKey] = {}
 
     def key_of(self, custodian: str) -> CustodianKey:
-        """Denied without it: nothing that is protected is read, stored or made without its custodian's key."""
+        """Return the key of a custodian. Denied if it is missing: protected data is never read, stored or made without
+        it."""
         found = self._keys.get(custodian)
         if found is not None:
             return found
@@ -40,21 +41,21 @@ class Protection(Struct):
         if read is None:
             raise Denied(
                 f"no key of the custodian {custodian} is named in kfm.yml",
-                hint="name where it lies, under `custodians:`, or run this where the key is",
+                hint="name its file under `custodians:`, or run this where the key is available",
                 rule="key.unknown",
             )
         try:
             found = self._keys[custodian] = read()
         except BadInput as problem:
             raise Denied(
-                f"the key of the custodian {custodian} is not at hand: {problem.message}",
+                f"the key of the custodian {custodian} is missing: {problem.message}",
                 hint=problem.hint,
                 rule="key.missing",
             ) from problem
         return found
 
     def at_hand(self) -> Iterator[CustodianKey]:
-        """Every key that can be read."""
+        """Yield every key that can be read."""
         for custodian in self.custodians:
             try:
                 yield self.key_of(custodian)
@@ -68,15 +69,15 @@ class Protection(Struct):
             return False
 
     def with_id(self, key_id: str) -> CustodianKey | None:
-        """The key that something is sealed with, if it is at hand."""
+        """Return the key with this id, if it can be read."""
         return next((key for key in self.at_hand() if key.key_id == key_id), None)
 
 
 def public_ids(key: CustodianKey) -> Secret:
-    """What public ids are made with."""
+    """Return the secret that public ids are derived from."""
     return key.derived("public-id")
 
 
 def fingerprints(key: CustodianKey) -> Secret:
-    """What protected ids and places are known again with."""
+    """Return the secret that fingerprints of protected ids and places are derived from."""
     return key.derived("fingerprint")

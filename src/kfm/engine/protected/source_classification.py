@@ -1,10 +1,10 @@
-"""The way in: how each source stands, and under which key it goes into the store.
+"""Classifies each source, and chooses the key that its bytes are encrypted with.
 
-What labels say of the dataset, of the address and of the exact bytes counts together, and with it what the state has
-learned of address and bytes before, which only ever gets more closed. Bytes that are known as protected never reach
-the store in clear, whoever declares them: while any are known, bytes of which nothing else is known wait under a key
-that nobody keeps until their digest was compared, and what is in them with the fingerprints of what is protected. So a
-copy with other bytes is turned away before a byte of it is stored.
+The labels of the dataset, of the address and of the exact bytes are combined with what the state remembers about the
+address and the bytes; the strictest wins. Bytes that are known as protected never reach the store in clear, whatever a
+dataset declares. While any such bytes are known, the bytes of an unlabelled source wait, encrypted with a key that is
+kept nowhere, until their digest and their content are compared with the protected ones. So an altered copy is refused
+before a byte of it is stored.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from kfm.clock import rfc3339
 from kfm.crypto.custodian_key import CustodianKey
 from kfm.engine.protected.encrypted_objects import (
     BLOCK,
-    OpeningObjects,
+    DecryptingObjects,
+    EncryptedObjects,
+    Encryption,
     ScreenedObjects,
-    Seal,
-    SealedObjects,
     sealed_with,
 )
 from kfm.engine.protected.protection import Protection
@@ -41,8 +41,8 @@ from kfm.model.records import Checkpoint, Classification, DataContract, FetchReq
 PUBLIC = Classification(level="public")
 
 
-class WayIn:
-    """Of one run."""
+class SourceClassifier:
+    """Classifies the sources of one run."""
 
     def __init__(
         self,
@@ -60,12 +60,13 @@ class WayIn:
         self._state = world.state
         self._objects = world.objects
         self.today = rfc3339(world.clock.now_ms())[:10]
-        self._plain: dict[str, str] = {}  # stored digest: that of the bytes themselves; never kept
+        self._plain: dict[str, str] = {}  # the digest of the bytes in clear, by stored digest; never stored
         self._keys = self._state.protected.keys_of_bytes()
         self._screens = bool(self._keys) or any(label.of.bytes_ for label in protection.labels.labels)
 
     def objects_for(self, request: FetchRequest) -> Objects:
-        """Where the bytes of a source go. Denied before anything is fetched, if it is closed or its key is missing."""
+        """Return the store for the bytes of a source. Denied, before anything is fetched, if the source is closed or
+        its key is missing."""
         standing = self.standing(request.uri, request.base_dir, "")
         if _is_protected(standing):
             return self._sealed(standing)
@@ -79,8 +80,8 @@ class WayIn:
         )
 
     def checkpoint(self, request: FetchRequest, known: Checkpoint | None) -> Checkpoint | None:
-        """What is known of a source, unless its bytes have to be seen: to be compared, or because they lie in the
-        store otherwise than they should by now."""
+        """Return the checkpoint of a source; None if its bytes must be fetched again, to be compared or to be stored in
+        another form."""
         if known is None:
             return None
         standing = self.standing(request.uri, request.base_dir, "")
@@ -91,8 +92,8 @@ class WayIn:
             standing = self.standing(request.uri, request.base_dir, known.content_hash)
         return None if not wanted and _is_protected(standing) else known
 
-    def came(self, request: FetchRequest, ref: SourceRef, contract: DataContract | None) -> SourceRef:
-        """The source with how it stands, and what is to be remembered of it."""
+    def classified(self, request: FetchRequest, ref: SourceRef, contract: DataContract | None) -> SourceRef:
+        """Return a fetched source with its classification, and add what the state must remember to the facts."""
         plain = self.plain_digest(ref.content_hash)
         standing = self.standing(request.uri, request.base_dir, plain)
         if not _is_protected(standing):
@@ -114,27 +115,29 @@ class WayIn:
         )
 
     def plain_digest(self, stored: str) -> str:
-        """Of the bytes themselves; those of a source that was not fetched again are read where they lie."""
+        """Return the digest of the bytes in clear. A source that was not fetched again is decrypted from the store."""
         if stored not in self._plain and sealed_with(self._objects, stored):
             known = hashlib.sha256()
-            with OpeningObjects(self._objects, self.protection.with_id).open(stored) as file:
+            with DecryptingObjects(self._objects, self.protection.with_id).open(stored) as file:
                 while block := file.read(BLOCK):
                     known.update(block)
             self._plain[stored] = "sha256:" + known.hexdigest()
         return self._plain.get(stored, stored)
 
     def kept(self, known: Checkpoint, ref: SourceRef) -> Checkpoint:
-        """What may be kept to save a download: a validator may be a digest of the bytes."""
+        """Return the checkpoint without its ETag if the source is protected, because an ETag may be a digest of the
+        bytes."""
         return msgspec.structs.replace(known, etag="") if ref.sealed_with and "://" in ref.uri else known
 
     def inherited(self, ref: SourceRef) -> SourceRef:
-        """A version of a dataset stands as it was made; an object that is sealed is restricted, whoever names it."""
+        """Return an unpinned ref with its classification: that of its version, or restricted if the object is
+        encrypted. Denied if it is closed."""
         standing = self.version_stands(ref)
         if standing is not None:
             if standing.level == "closed":
                 raise Denied(
                     f"a dataset that {self._dataset} reads is closed: " + ", ".join(standing.rules),
-                    hint="ask who closed it; what was published of it is withdrawn",
+                    hint="ask who closed it; what was published from it is withdrawn",
                     rule=standing.rules[0] if standing.rules else "",
                 )
             self._check_made(ref, standing)
@@ -147,19 +150,20 @@ class WayIn:
         return ref
 
     def _check_made(self, ref: SourceRef, now: Classification) -> None:
-        """What lies in the store lies there as it stood then: in clear, masked or sealed."""
+        """Denied if the version is more protected today than when it was stored in clear, masked or encrypted."""
         dataset = ref.uri.removeprefix(REF).partition("/")[2]
         version = self._state.ledger.version(dataset, ref.content_hash)
         if version is not None and is_more_closed(now, version.standing or PUBLIC):
             raise Denied(
                 f"{dataset}, which {self._dataset} reads, is more protected than when it was made: "
                 + ", ".join(now.rules),
-                hint=f"`kfm run {dataset}` first makes it anew, as it may be",
+                hint=f"run it first under the labels in force: `kfm run {dataset}`",
                 rule="standing.changed",
             )
 
     def version_stands(self, ref: SourceRef) -> Classification | None:
-        """A version of another dataset, as all that it was made of stands today, and as it was made."""
+        """Return the classification of another dataset's version: the stricter of today's and of that when it was
+        made."""
         if not ref.uri.startswith(REF):
             return None
         dataset = ref.uri.removeprefix(REF).partition("/")[2]
@@ -168,26 +172,27 @@ class WayIn:
         said = [each for each in (version.standing if version is not None else None, now) if each is not None]
         return joined(said) if said else None
 
-    # -- how something stands
+    # -- classification
 
     def standing(self, uri: str, base: str, plain: str) -> Classification | None:
-        """None: nobody says anything of it. Denied if it is closed."""
+        """Return the classification of a source; None if there is none. Denied if it is closed."""
         standing = self.stands(uri, base, plain)
         if standing is not None and standing.level == "closed":
             raise Denied(
                 f"a source of {self._dataset} is closed: " + ", ".join(standing.rules),
-                hint="ask who closed it; what was published of it is withdrawn",
+                hint="ask who closed it; what was published from it is withdrawn",
                 rule=standing.rules[0] if standing.rules else "",
             )
         return standing
 
     def stands(self, uri: str, base: str, plain: str) -> Classification | None:
-        """The same, also of what is closed."""
+        """Return the classification of a source, closed or not; None if there is none."""
         found = self.labelled(uri, base, plain) + self._remembered(uri, base, plain)
         return joined(found) if found else None
 
     def stands_now(self, ref: SourceRef) -> Classification | None:
-        """A source that was read before, as it stands today: by what is in the store, if its key is at hand."""
+        """Return the classification today of a source that was read before. Its stored bytes count if the key is
+        available."""
         base = self._world.request.base_dir
         if not ref.sealed_with:
             return self.stands(ref.uri, base, ref.content_hash)
@@ -200,7 +205,7 @@ class WayIn:
         return joined(said) if said else None
 
     def labelled(self, uri: str, base: str, plain: str) -> list[Classification]:
-        """What labels and settings alone say of it; empty: nothing."""
+        """Return the classification by labels and settings alone; empty if there is none."""
         declared, dataset = self._declared, self._dataset
         labels = [meant(label, uri, base) for label in self.protection.labels.labels]
         own = [label for label in labels if _is_on(label, dataset, uri, plain)]
@@ -214,12 +219,12 @@ class WayIn:
         ]
 
     def is_under(self, labels: Iterable[Label], uri: str, plain: str) -> bool:
-        """Is one of these labels on it?"""
+        """Return whether one of these labels is on the source."""
         base = self._world.request.base_dir
         return any(is_on(label, self._dataset, uri, base, plain) for label in labels)
 
     def names_of_bytes(self, plain: str) -> list[str]:
-        """Under which names these bytes may be known."""
+        """Return the names under which the state may remember these bytes."""
         return [_of_bytes(self._key_with(key_id), plain) for key_id in self._keys]
 
     def _remembered(self, uri: str, base: str, plain: str) -> list[Classification]:
@@ -234,77 +239,79 @@ class WayIn:
         key = self.protection.with_id(key_id)
         if key is None:
             raise Denied(
-                f"bytes are known as protected under key {key_id}, which is not at hand: these cannot be compared",
+                f"bytes are known as protected under key {key_id}, which is missing: they cannot be compared",
                 hint="name the key under `custodians:`, or run public data in an installation of its own",
                 rule="key.missing",
             )
         return key
 
-    # -- under which key
+    # -- keys
 
     def key_for(self, standing: Classification) -> CustodianKey:
-        """The key of its custodian; of several, all must be at hand, and the first by name seals."""
+        """Return the key of its custodian. With several custodians, all keys must be available; the first by name
+        encrypts."""
         if not standing.custodians:
             raise Denied(
                 f"a source of {self._dataset} is {standing.level} and has no custodian: " + ", ".join(standing.rules),
-                hint="label it, with the custodian whose key shall seal it",
+                hint="label it with the custodian whose key encrypts it",
                 rule="label.custodian-missing",
             )
         keys = [self.protection.key_of(name) for name in standing.custodians]
         return keys[0]
 
-    def seal_for(self, standing: Classification) -> Seal:
-        return Seal(self.key_for(standing), self.protection.with_id)
+    def encryption_for(self, standing: Classification) -> Encryption:
+        return Encryption(self.key_for(standing), self.protection.with_id)
 
     def _sealed(self, standing: Classification) -> Objects:
-        return SealedObjects(self._objects, self.seal_for(standing), self._plain.__setitem__)
+        return EncryptedObjects(self._objects, self.encryption_for(standing), self._plain.__setitem__)
 
     def _by_bytes(self, request: FetchRequest, plain: str, pieces: Callable[[], Iterator[bytes]]) -> Objects:
         standing = self.standing(request.uri, request.base_dir, plain)
         if _is_protected(standing):
             return self._sealed(standing)
-        from kfm.engine.protected.leak_check import check_came
+        from kfm.engine.protected.leak_check import check_fetched
 
-        check_came(self._state, self.protection, self._dataset, pieces())
+        check_fetched(self._state, self.protection, self._dataset, pieces())
         return self._objects
 
 
-def way_of(context: RunContext, protection: Protection) -> WayIn:
+def classifier_of(context: RunContext, protection: Protection) -> SourceClassifier:
     declared = context.work.metadata.get("sensitivity")
-    return WayIn(context.world, protection, context.dataset, declared, context.guards.classification_of)
+    return SourceClassifier(context.world, protection, context.dataset, declared, context.guards.classification_of)
 
 
-def take_up(context: RunContext, way: WayIn, refs: Iterable[SourceRef]) -> None:
-    """A run that was left: what it read must not be more protected today than it was then."""
+def check_resumed(context: RunContext, classifier: SourceClassifier, refs: Iterable[SourceRef]) -> None:
+    """Denied if a source of a resumed run is more protected today than when the run read it."""
     refs = list(refs)
     for ref in refs:
-        now = way.version_stands(ref) if ref.uri.startswith(REF) else way.stands_now(ref)
+        now = classifier.version_stands(ref) if ref.uri.startswith(REF) else classifier.stands_now(ref)
         if now is not None and is_more_closed(now, ref.standing or PUBLIC):
             raise Denied(
                 f"a source of {context.dataset} is more protected than when this run read it: " + ", ".join(now.rules),
                 hint=f"end the run: `kfm run {context.asked_for} --abandon --reason …`",
                 rule="standing.changed",
             )
-    settle_standing(context, way, refs)
+    settle_classification(context, classifier, refs)
 
 
-def settle_standing(context: RunContext, way: WayIn, refs: Iterable[SourceRef]) -> None:
-    """How all of it together stands. A restricted run stores nothing but under the key, its plan included."""
+def settle_classification(context: RunContext, classifier: SourceClassifier, refs: Iterable[SourceRef]) -> None:
+    """Set the classification of the run to the strictest of its sources. Everything that a restricted run stores is
+    encrypted, its plan included."""
     standings = [ref.standing for ref in refs]
     said = [standing for standing in standings if standing is not None]
     if not said:
         return
     if len(said) < len(standings):
         said.append(PUBLIC if context.work.metadata.get("sensitivity") == "public" else UNLABELLED)
-    way.protection.standing = standing = joined(said)
+    classifier.protection.standing = standing = joined(said)
     if standing.level == "restricted":
-        seal = way.seal_for(standing)
-        objects = SealedObjects(context.world.objects, seal)
-        context.world = msgspec.structs.replace(context.world, seal=seal, objects=objects)
+        encryption = classifier.encryption_for(standing)
+        objects = EncryptedObjects(context.world.objects, encryption)
+        context.world = msgspec.structs.replace(context.world, encryption=encryption, objects=objects)
 
 
 def aged(standing: Classification, today: str) -> Classification:
-    """What was consented to until a day is closed after it."""
+    """Return the classification on this day: closed after the day until which consent was given."""
     if not standing.expires or standing.expires >= today:
         return standing
     rules = tuple(sorted({*standing.rules, "label.expired"}))
@@ -312,7 +319,7 @@ def aged(standing: Classification, today: str) -> Classification:
 
 
 def is_more_closed(now: Classification, then: Classification) -> bool:
-    """May less be seen now than then?"""
+    """Return whether `now` is stricter than `then`."""
     if LEVELS.index(now.level) > LEVELS.index(then.level):
         return True
     if now.resolution is None or now.level != "generalised":
@@ -321,7 +328,7 @@ def is_more_closed(now: Classification, then: Classification) -> bool:
 
 
 def address(uri: str, base: str) -> str:
-    """One text for one address: of a file, its path below the folder that sources are read from."""
+    """Return an address in one spelling; for a file, its path below the folder that sources are read from."""
     if "://" in uri and not uri.lower().startswith("file:"):
         return uri
     path = uri[5:].removeprefix("//") if uri.lower().startswith("file:") else uri
@@ -331,19 +338,18 @@ def address(uri: str, base: str) -> str:
 
 
 def addresses(uri: str, base: str) -> tuple[str, str, str]:
-    """The addresses by which a label may mean this one: all of it, without what is in it, and without what is asked."""
+    """Return the addresses by which a label may name this one: whole, without its fragment, and without its query."""
     asked = uri.partition("#")[0]
     return address(uri, base), address(asked, base), address(asked.partition("?")[0], base)
 
 
 def is_on(label: Label, dataset: str, uri: str, base: str, plain: str) -> bool:
-    """Is this label on that source of that dataset, however its address is written?"""
+    """Return whether this label is on that source of that dataset, in any spelling of its address."""
     return _is_on(meant(label, uri, base), dataset, uri, plain)
 
 
 def meant(label: Label, uri: str, base: str) -> Label:
-    """A label on an address, if it is on this one however it is written: with what it is asked with beside its URL, or
-    without."""
+    """Return the label, with its address replaced by `uri` if both name the same source, with or without a query."""
     said = label.of.source
     if not said or said == uri:
         return label

@@ -13,7 +13,7 @@ KINDS: dict[str, Bug] = {
         f"{HERE}::test_what_comes_in_is_public_but_for_what_cannot_be_true",
     ),
     "U17 STAC polling": Bug(
-        "kfm.app.daemon.source_watch:Watch._asking",
+        "kfm.app.daemon.source_watch:Watch._trigger",
         'return event_trigger(self._session, dataset, "poll"',
         'return None and event_trigger(self._session, dataset, "poll"',
         f"{HERE}::test_a_new_scene_is_seen_by_looking_at_the_catalog",

@@ -84,7 +84,7 @@ SCHEDULING: dict[str, Bug] = {
         "tests/scheduling/test_pools.py::test_who_is_stopped_past_its_lease_and_goes_on_commits_nothing",
     ),
     "O6 a backfill comes last": Bug(
-        "kfm.app.session.pools:_asking",
+        "kfm.app.session.pools:_slot_request",
         "low=trigger.low,",
         "low=False,",
         "tests/scheduling/test_slots.py::test_a_backfill_lets_everybody_else_go_first",

@@ -110,7 +110,7 @@ class Gates:
         config = self._resolved.config
         if not config.labels and not config.custodians:
             return NO_EVIDENCE
-        found = Evidence(standing=self._standing(now_ms), epoch=self.epoch(), labelled=True)
+        found = Evidence(standing=self._classification(now_ms), epoch=self.epoch(), labelled=True)
         return self._approved(found, subject, now_ms) if subject and self._session is not None else found
 
     def _approved(self, found: Evidence, subject: str, now_ms: int) -> Evidence:
@@ -132,7 +132,7 @@ class Gates:
             consent=Consent(subject=subject, threshold=count, signatures=count, until=max(now_ms, at_ms) + 1),
         )
 
-    def _standing(self, now_ms: int) -> Classification | None:
+    def _classification(self, now_ms: int) -> Classification | None:
         from kfm.app.authority.labels_in_force import labels_in_force
 
         today = rfc3339(now_ms)[:10]

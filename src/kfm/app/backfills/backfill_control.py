@@ -106,14 +106,14 @@ def plan(session: Session, backfill: Backfill) -> PlannedBackfill:
 def marked(session: Session, dataset: str, updater: Updater, names: Iterator[str]) -> Iterator[tuple[str, str]]:
     """Yield each partition with its mark: missing, stale (made by another version of the updater) or done. Changed
     sources are not examined here: the run reads them."""
-    look = _Look(session, dataset, updater)
+    look = _PartitionMarks(session, dataset, updater)
     while some := list(islice(names, CHUNK)):
         with session.state.reading():
             found = [(look.letter(name), name) for name in some]
         yield from found
 
 
-class _Look:
+class _PartitionMarks:
     def __init__(self, session: Session, dataset: str, updater: Updater) -> None:
         self._state = session.state
         self._objects = session.objects

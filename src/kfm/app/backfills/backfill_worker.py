@@ -109,7 +109,7 @@ class Worker:
             waits, self._waits = self._waits, None
             return self._run(*waits)
         try:
-            taken = self._board.claim(self._asking(), this_process(), self._session.clock.now_ms(), self._telling)
+            taken = self._board.claim(self._trigger(), this_process(), self._session.clock.now_ms(), self._telling)
         except Frozen:
             self.stopped = "paused"
             return None
@@ -145,7 +145,7 @@ class Worker:
             if self.stopped:
                 return
 
-    def _asking(self) -> Trigger:
+    def _trigger(self) -> Trigger:
         return replace(self._begun, received_at=rfc3339(self._session.clock.now_ms()))
 
     def _run(self, position: int, trigger: Trigger) -> Receipt | None:

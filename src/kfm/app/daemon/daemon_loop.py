@@ -49,14 +49,14 @@ class Daemon:
         self._swept_at: float | None = None
         self._news: list[str] = []
         self.readings = 0  # how often the schedules were read again
-        self._ticker = Ticker(session, datasets, self._told)
-        self.watching = Watch(session, datasets, self._told, polled=_is_polled(session), goes_on=self._may)
+        self._ticker = Ticker(session, datasets, self._report_problem)
+        self.watching = Watch(session, datasets, self._report_problem, polled=_is_polled(session), goes_on=self._may)
         self._turn = LeaderLease(session, datasets)
         self._takes_turns = False
         self._has_turn: bool | None = None
         self._settled = -1  # the last ledger entry that was reported to all sinks
         self._settled_at = 0.0
-        self._backfills = Backfills(session, datasets, self._told, goes_on=self._may)
+        self._backfills = Backfills(session, datasets, self._report_problem, goes_on=self._may)
 
     @property
     def schedules(self) -> int:
@@ -70,7 +70,7 @@ class Daemon:
         """Share the updaters loaded here with another session."""
         session.updaters = self._session.updaters
 
-    def _told(self, about: str, problem: KfmError) -> None:
+    def _report_problem(self, about: str, problem: KfmError) -> None:
         """Report a problem. Busy is only logged, because another worker has the work and this loop will look again."""
         if self._takes_turns and isinstance(problem, Busy):
             self._session.log.event("run.awaited", about=about, error=problem)
@@ -143,9 +143,9 @@ class Daemon:
                 return
             read_again(session.resolved)
         except BadInput as problem:
-            self._told("", problem)
+            self._report_problem("", problem)
             return
-        self._ticker = Ticker(session, self._datasets, self._told)
+        self._ticker = Ticker(session, self._datasets, self._report_problem)
         self.watching.follow(_is_polled(session))
         self.readings += 1
         self._news.append(f"the schedule files have changed; number of schedules: {self.schedules}")
@@ -172,7 +172,7 @@ class Daemon:
             except Broken:
                 raise
             except KfmError as problem:  # a worker uses it; the next sweep tries again
-                self._told(f"preview {each.name}", problem)
+                self._report_problem(f"preview {each.name}", problem)
 
     def more(self) -> bool:
         """Return whether a source was not polled yet."""

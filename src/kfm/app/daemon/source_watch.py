@@ -122,13 +122,13 @@ class Watch:
             self._tell(", ".join(poll.datasets), problem)
             return []
         self._table.answered(poll, self._now())
-        kept = note(session.state, poll, fetched, self._asking, partial(note_event, session), self._tell)
+        kept = note(session.state, poll, fetched, self._trigger, partial(note_event, session), self._tell)
         session.log.event(
             "source.polled", source=request.name or "unnamed", not_modified=fetched.not_modified, triggers=len(kept)
         )
         return kept
 
-    def _asking(self, dataset: str) -> Trigger | None:
+    def _trigger(self, dataset: str) -> Trigger | None:
         return event_trigger(self._session, dataset, "poll", actor="kfm watch", reason="its source changed")
 
     def drain(self, *, patient: bool = True) -> Iterator[Receipt]:

@@ -91,7 +91,7 @@ def status(session: Session, datasets: Sequence[str] = ()) -> Status:
     """Return the status of these datasets, or of all."""
     check_targets(session.resolved)
     with session.state.reading():
-        look = _Look(session)
+        look = _StatusReader(session)
         found = [look.at(name) for name in datasets or dataset_names(session)]
         checks = at_a_glance(session)
         wanted = [
@@ -110,7 +110,7 @@ def status(session: Session, datasets: Sequence[str] = ()) -> Status:
     )
 
 
-class _Look:
+class _StatusReader:
     """Facts that are read once for all datasets."""
 
     def __init__(self, session: Session) -> None:

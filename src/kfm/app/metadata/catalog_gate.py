@@ -60,7 +60,7 @@ def faults(session: Session, move: RefMove, now_ms: int) -> list[Fault]:
     return found
 
 
-def rules_asked(session: Session) -> dict[str, str]:
+def rules_required(session: Session) -> dict[str, str]:
     """Return the rules that apply here, with what each requires."""
     return {**CATALOG, **GRAPH} if session.resolved.config.catalog else GRAPH
 

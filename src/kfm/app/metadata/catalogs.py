@@ -30,7 +30,7 @@ AT_ONCE = 20_000  # files in one sync
 
 def catalog_follower(session: Session) -> Follower:
     """Return the follower that keeps the catalog folder current. BadInput if no catalog is configured."""
-    messages = _letters(session)
+    messages = _messages(session)
     return Follower(
         CatalogFolder(_folder(session)), messages, sink_lock(session.resolved, CATALOG), AT_ONCE, messages.note
     )
@@ -45,7 +45,7 @@ def _folder(session: Session, folder: str = "") -> str:
     return session.resolved.location(said)[1]
 
 
-def _letters(session: Session, folder: str = "") -> CatalogLetters:
+def _messages(session: Session, folder: str = "") -> CatalogLetters:
     return CatalogLetters(
         session.state, session.objects, _places(session, _folder(session, folder)), partial(public_retention, session)
     )
@@ -53,7 +53,7 @@ def _letters(session: Session, folder: str = "") -> CatalogLetters:
 
 def catalog_messages(session: Session) -> CatalogLetters:
     """Return the builder of catalog messages, also if no catalog is configured."""
-    return _letters(session, "" if session.resolved.config.catalog else session.resolved.at("."))
+    return _messages(session, "" if session.resolved.config.catalog else session.resolved.at("."))
 
 
 def _places(session: Session, folder: str) -> Places:
@@ -81,7 +81,7 @@ def build(session: Session, folder: str = "") -> dict[str, int]:
 def _build(session: Session, folder: str = "") -> dict[str, int]:
     sink, count = CatalogFolder(_folder(session, folder)), 0
     batch: list[Letter] = []
-    for path, body in _expected(session, _letters(session, folder)):
+    for path, body in _expected(session, _messages(session, folder)):
         batch.append(Letter(index=0, run_id="", dataset="", key=path, body=body))
         count += isinstance(body, bytes)
         if len(batch) == AT_ONCE:
@@ -109,7 +109,7 @@ def _expected(session: Session, letters: CatalogLetters) -> Iterator[tuple[str, 
 def predicted_changes(session: Session, dataset: str, moves: Sequence[RefEntry]) -> tuple[Changes, bool]:
     """Return the changes of the catalog if the published ref had these moves, None for a removed file; and whether they
     are the complete catalog of the dataset, because it has none yet."""
-    return _letters(session).foretold(dataset, moves)
+    return _messages(session).foretold(dataset, moves)
 
 
 def differences(session: Session, folder: str = "") -> list[Difference]:
@@ -117,7 +117,7 @@ def differences(session: Session, folder: str = "") -> list[Difference]:
     if not datasets(session):
         return []
     sink, expected = CatalogFolder(_folder(session, folder)), {}
-    for path, body in _expected(session, _letters(session, folder)):
+    for path, body in _expected(session, _messages(session, folder)):
         if isinstance(body, bytes):
             expected[path] = digest(body)
     found = []

@@ -27,7 +27,7 @@ class PublicPages(CatalogFolder):
 
 def pages_follower(session: Session) -> Follower:
     """Return the follower that keeps the pages current."""
-    messages = _letters(session)
+    messages = _messages(session)
     return Follower(_sink(session), messages, sink_lock(session.resolved, PAGES), note=messages.note)
 
 
@@ -35,19 +35,19 @@ def _sink(session: Session) -> PublicPages:
     return PublicPages(session.resolved.location(session.resolved.config.publish)[1])
 
 
-def _letters(session: Session) -> PageLetters:
+def _messages(session: Session) -> PageLetters:
     return PageLetters(session.state, session.objects, partial(public_retention, session))
 
 
 def expected_page(session: Session, dataset: str) -> dict[str, str]:
     """Return the path and digest of a dataset's page; empty if it has none."""
-    entry = _letters(session).told().get(dataset) if session.resolved.config.pages else None
+    entry = _messages(session).told().get(dataset) if session.resolved.config.pages else None
     return {path_of(dataset): entry.page} if entry is not None and entry.page else {}
 
 
 def expected_pages(session: Session) -> Iterator[tuple[str, str, dict[str, str]]]:
     """Yield every page with its digest, and the versions it was made from, by dataset."""
-    entries = _letters(session).told() if session.resolved.config.pages else {}
+    entries = _messages(session).told() if session.resolved.config.pages else {}
     made_from = {dataset: str(each.dcat["version"]) for dataset, each in sorted(entries.items()) if each.page}
     for dataset, version in made_from.items():
         yield path_of(dataset), entries[dataset].page, {dataset: version}
@@ -57,7 +57,7 @@ def expected_pages(session: Session) -> Iterator[tuple[str, str, dict[str, str]]
 
 def front_differs(session: Session) -> Iterator[Difference]:
     """Yield the differences of the index page."""
-    entries = _letters(session).told() if session.resolved.config.pages else {}
+    entries = _messages(session).told() if session.resolved.config.pages else {}
     if entries:
         expected = {PAGE: digest(front(entries))}
         for path, kind in _sink(session).differences(expected, ""):
@@ -66,7 +66,7 @@ def front_differs(session: Session) -> Iterator[Difference]:
 
 def build(session: Session) -> int:
     """Write all pages again from the state. Return how many were written or removed."""
-    follower, messages = pages_follower(session), _letters(session)
+    follower, messages = pages_follower(session), _messages(session)
     sink = _sink(session)
     with taking_turns(follower, session.clock):
         sink.send(list(messages.letters(sorted(messages.told()))))

@@ -234,7 +234,7 @@ class Ticker:
             self._session.state,
             due,
             now_ms,
-            self._asking,
+            self._trigger,
             mark=self._mark,
             keep_ms=self._session.config.keep_days * DAY_MS,
             tell=self._unclaimed,
@@ -304,7 +304,7 @@ class Ticker:
     def next_ms(self) -> int | None:
         return self._next[0][0] if self._next else None
 
-    def _asking(self, schedule: Schedule, _now_ms: int) -> Trigger:
+    def _trigger(self, schedule: Schedule, _now_ms: int) -> Trigger:
         trigger = new_trigger(self._session, schedule.dataset, kind="schedule", actor="kfm up", window=schedule.window)
         return replace(trigger, pool=schedule.pool)
 

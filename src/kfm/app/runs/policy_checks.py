@@ -10,7 +10,7 @@ import msgspec
 
 from kfm.app.authority.classification import declared_settings
 from kfm.app.authority.gates import Gates, policies_of
-from kfm.app.metadata.catalog_gate import faults, rules_asked
+from kfm.app.metadata.catalog_gate import faults, rules_required
 from kfm.app.runs.trigger_request import default_actor
 from kfm.app.session.session import Session
 from kfm.config import Resolved
@@ -42,7 +42,7 @@ def ask_all(session: Session, dataset: str, to: To, version: str = "") -> list[D
     run = session.state.runs.get(made.validated_by or made.run_id) if made is not None else None
     if made is None or run is None:
         raise Refused(f"{dataset} has no processed version", hint=f"run it first: `kfm run {dataset}`")
-    gates, asking = gates_of(session, dataset), _asking(session)
+    gates, asking = gates_of(session, dataset), _question(session)
     steps = [
         StepUp(to="work", subject=run.input_hash, asking=asking, run=run, inputs=run.inputs),
         StepUp(to="processed", subject=digest, asking=asking, run=run, inputs=run.inputs, version=made),
@@ -68,7 +68,7 @@ def explain(session: Session, dataset: str) -> list[RuleResult]:
     version = session.state.ledger.version(dataset, digest) if digest else None
     if version is None:
         raise Refused(f"{dataset} has no processed version", hint=f"run it first: `kfm run {dataset}`")
-    gates, asking, ledger = gates_of(session, dataset), _asking(session), session.state.ledger
+    gates, asking, ledger = gates_of(session, dataset), _question(session), session.state.ledger
     held_by = session.state.runs.get(version.validated_by or version.run_id)
     known = VersionFacts(version, ledger.receipt(version.run_id), held_by, ledger.telemetry(version.run_id))
     question = to_published(
@@ -83,7 +83,7 @@ def explain(session: Session, dataset: str) -> list[RuleResult]:
     move = RefMove(ref=refs.published(dataset), before=session.state.refs.at(refs.published(dataset)), after=digest)
     broken = {fault.rule: fault.reason for fault in reversed(faults(session, move, asking.when_ms))}
     return found + [
-        _other_rule(rule, asks, broken.get(rule, ""), dataset) for rule, asks in rules_asked(session).items()
+        _other_rule(rule, asks, broken.get(rule, ""), dataset) for rule, asks in rules_required(session).items()
     ]
 
 
@@ -157,5 +157,5 @@ def is_file(text: str) -> bool:
     return text.endswith(".json") or os.path.isfile(text)
 
 
-def _asking(session: Session) -> Asking:
+def _question(session: Session) -> Asking:
     return Asking(who=default_actor(), what="look", when_ms=session.clock.now_ms(), why="to see whether it may")

@@ -259,7 +259,7 @@ def _trigger_row(trigger: Trigger, state: str, run_id: str) -> dict[str, str]:
         "trigger_id": trigger.trigger_id,
         "dataset": trigger.dataset,
         "kind": trigger.kind,
-        "asks": _asks(trigger),
+        "asks": _requested_move(trigger),
         "state": state,
         "received_at": trigger.received_at,
         "actor": trigger.actor,
@@ -270,7 +270,7 @@ def _trigger_row(trigger: Trigger, state: str, run_id: str) -> dict[str, str]:
     }
 
 
-def _asks(trigger: Trigger) -> str:
+def _requested_move(trigger: Trigger) -> str:
     """Return the move that an operation's trigger waits to make; empty for a run."""
     if trigger.kind != "operation":
         return ""

@@ -58,7 +58,7 @@ class Visibility:
         if not self._labels.labels:
             return [declared.sensitivity]
         addresses = [source.known_as for source in declared.sources.values()] or [""]
-        return [self._standing(name, address, "", declared.sensitivity) for address in addresses]
+        return [self._source_level(name, address, "", declared.sensitivity) for address in addresses]
 
     def _made(self, version: DatasetVersion) -> list[Level | None]:
         said = version.metadata.get("sensitivity")
@@ -68,10 +68,10 @@ class Visibility:
         if self._of_bytes:
             run = self._session.state.runs.get(version.validated_by or version.run_id)
             inputs = run.inputs if run is not None else []
-            found += [self._standing(version.dataset, ref.uri, ref.content_hash, said) for ref in inputs]
+            found += [self._source_level(version.dataset, ref.uri, ref.content_hash, said) for ref in inputs]
         return found
 
-    def _standing(self, dataset: str, source: str, digest: str, declared: Level | None) -> Level:
+    def _source_level(self, dataset: str, source: str, digest: str, declared: Level | None) -> Level:
         return source_classification(
             self._labels, dataset=dataset, source=source, digest=digest, today=self._today, declared=declared
         ).level

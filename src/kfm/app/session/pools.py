@@ -47,7 +47,7 @@ def slot(session: Session, context: RunContext, *, patient: bool) -> Iterator[No
     if not pool or _is_cancelled(session, unfinished):  # a cancelled run only ends
         yield
         return
-    request = _asking(session, pool, trigger, unfinished)
+    request = _slot_request(session, pool, trigger, unfinished)
     try:
         taken = _wait(session, request, context, patient=patient)
     except Full:
@@ -71,7 +71,7 @@ def slot(session: Session, context: RunContext, *, patient: bool) -> Iterator[No
             session.state.leases.release(taken)
 
 
-def _asking(session: Session, pool: str, trigger: Trigger, unfinished: Run | None) -> SlotRequest:
+def _slot_request(session: Session, pool: str, trigger: Trigger, unfinished: Run | None) -> SlotRequest:
     if trigger.updater_id == "pool":
         raise BadInput("an updater cannot be called pool where there are pools", hint="give it another id")
     key = trigger.trigger_id or (unfinished.run_id if unfinished is not None else "")

@@ -83,7 +83,7 @@ class Previewed:
                 f"{printable(file)} has no column {printable(self.policy.record_id)}, by which its records are known",
                 hint="look at record_id in the masking policy",
             )
-        self.standing = _standing(body, file, labels, dataset, today)
+        self.standing = _classification(body, file, labels, dataset, today)
         self.throw_away = not key
         secret = public_ids(CustodianKey(secret_at(key, env) if key else Secret(os.urandom(SHORTEST))))
         self.prepared = prepare(self.policy, _lent(self.standing), secret)
@@ -125,7 +125,7 @@ class Previewed:
         return picture(shown, cells, f"Masking policy {self.policy.id}, resolution {self.prepared.resolution}")
 
 
-def _standing(body: bytes, file: str, labels: str, dataset: str, today: str) -> Classification | None:
+def _classification(body: bytes, file: str, labels: str, dataset: str, today: str) -> Classification | None:
     if not labels:
         return None
     from hashlib import sha256

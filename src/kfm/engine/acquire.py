@@ -131,6 +131,7 @@ class Pinner:
         checkpoint = None if trigger.force or alone else world.state.inbox.checkpoint(request.uri)
         objects = world.objects
         if self.classifier is not None:
+            request = self.classifier.guarded(request)
             objects, checkpoint = self.classifier.objects_for(request), self.classifier.checkpoint(request, checkpoint)
         else:  # progress would reveal the size of a protected source
             objects = counted(objects, world.progress, checkpoint.size if checkpoint is not None else 0)

@@ -86,7 +86,12 @@ class LabelTarget(Record, frozen=True):
     """What a label applies to: exactly one of these."""
 
     dataset: Annotated[_Word, Meta(description="everything that this dataset reads and makes")] = ""
-    source: Annotated[_Word, Meta(description="a source address, in every dataset that reads it")] = ""
+    source: Annotated[
+        _Word,
+        Meta(
+            description="the address of a source in any spelling, or its name in kfm.yml; in every dataset that reads it"
+        ),
+    ] = ""
     bytes_: Annotated[_Word, Meta(description="sha256:… of exact bytes from any source")] = msgspec.field(
         default="", name="bytes"
     )

@@ -575,6 +575,7 @@ class FetchRequest(Record, frozen=True):
     roots: tuple[str, ...] = ()  # other folders that absolute file paths may be in
     allow: tuple[str, ...] = ()  # host or host:port that is allowed although it is private or on another port
     hosts: tuple[str, ...] = ()  # other hosts a redirect may lead to
+    protected: tuple[str, ...] = ()  # addresses under a label, to which no redirect of this source may lead
     expect_hash: str = ""
     media_type: str = ""
     partition: tuple[str, ...] = ()

@@ -173,6 +173,16 @@ def _next_hop(first: ParsedUrl, here: ParsedUrl, head: Head, request: FetchReque
             f"{shown} redirects to {there.host} with a secret of this source in the address",
             hint="ask the server's operator; if you want this, give the final address as the source",
         )
+    if request.protected:
+        from kfm.model.source_identity import is_part_of
+
+        address = f"{there.scheme}://{there.authority}{there.target}"
+        if any(is_part_of(address, one, "") for one in request.protected):
+            raise Denied(
+                f"{shown} redirects to an address that a label protects",
+                hint="give that address as the source, so that its label is applied",
+                rule="label.redirect",
+            )
     return there
 
 

@@ -32,6 +32,10 @@ class Protected(Repository):
             after = f"bytes/{found[-1]}/~"
         return found
 
+    def sources(self) -> list[str]:
+        """Return the addresses of sources that are known as protected."""
+        return [key.partition("/")[2] for key, _ in self._tables.scan("standings", "source/")]
+
     def first_cells(self, key_id: str) -> dict[str, str]:
         """Return the first cells by public record id."""
         prefix = f"{key_id}/"

@@ -136,11 +136,15 @@ def labelled(session: Session, dataset: str) -> Classification | None:
     if not session.resolved.config.labels and not session.state.refs.at(refs.LABELS):
         return None
     declared = session.resolved.config.datasets.get(dataset)
-    addresses = [source.known_as for source in declared.sources.values()] if declared is not None else []
-    labels, today = labels_in_force(session), now(session)[:10]
+    from kfm.engine.protected.source_classification import as_meant
+
+    sources = {} if declared is None else {name: source.known_as for name, source in declared.sources.items()}
+    labels, today, base = labels_in_force(session), now(session)[:10], session.resolved.tree
     return joined(
-        source_classification(labels, dataset=dataset, source=address, digest="", today=today)
-        for address in [*addresses, ""]
+        source_classification(
+            as_meant(labels, address, base, name), dataset=dataset, source=address, digest="", today=today
+        )
+        for name, address in [*sources.items(), ("", "")]
     )
 
 

@@ -88,6 +88,7 @@ class _Read(NamedTuple):
     uri: str
     content: str
     key_id: str
+    name: str
 
 
 def _lowered(session: Session, touched: list[Label], after: Labels) -> tuple[Lowered, set[str]]:
@@ -107,7 +108,7 @@ def _lowered(session: Session, touched: list[Label], after: Labels) -> tuple[Low
         if one.content not in contents and at not in addresses:
             continue
         plain = way.plain_digest(one.content)
-        says = way.labelled(one.uri, base, plain)
+        says = way.labelled(one.uri, base, plain, one.name)
         if at in addresses:
             found[f"source/{at}"] += says
         elif (known := protected.standing(f"source/{at}")) is not None:
@@ -143,10 +144,10 @@ def clear_copies(session: Session, target: str) -> list[str]:
         if run is None or way is None:
             continue
         for ref in run.inputs:
-            if ref.sealed_with or not way.is_under(touched, ref.uri, ref.content_hash):
+            if ref.sealed_with or not way.is_under(touched, ref.uri, ref.content_hash, ref.name):
                 continue
-            says = way.labelled(ref.uri, session.resolved.root, ref.content_hash)
-            if any(classification.level != "public" for classification in says):
+            says = way.labelled(ref.uri, session.resolved.root, ref.content_hash, ref.name)
+            if any(standing.level != "public" for standing in says):
                 found |= {at for at in (ref.content_hash, ref.accepted_hash) if at and session.objects.has(at)}
     return sorted(found)
 
@@ -157,7 +158,7 @@ def _reads(session: Session) -> Iterable[_Read]:
         for ref in run.inputs if run is not None else ():
             if ref.sealed_with:
                 assert run is not None
-                yield _Read(run.dataset, ref.uri, ref.content_hash, ref.sealed_with)
+                yield _Read(run.dataset, ref.uri, ref.content_hash, ref.sealed_with, ref.name)
 
 
 def _way(session: Session, ways: dict[str, SourceClassifier], dataset: str, labels: Labels) -> SourceClassifier:
@@ -170,4 +171,4 @@ def _way(session: Session, ways: dict[str, SourceClassifier], dataset: str, labe
 
 def _is_under(way: SourceClassifier, touched: list[Label], one: _Read) -> bool:
     by_bytes = any(label.of.bytes_ for label in touched)
-    return way.is_under(touched, one.uri, way.plain_digest(one.content) if by_bytes else "")
+    return way.is_under(touched, one.uri, way.plain_digest(one.content) if by_bytes else "", one.name)

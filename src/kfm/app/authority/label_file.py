@@ -62,6 +62,13 @@ class File:
             if any(asked.get(kind) == value for kind, value in label.of.given().items())
         ]
 
+    def on_source(self, dataset: str, name: str, address: str, base: str) -> list[int]:
+        """Return the indexes of the labels on a dataset or on one of its sources, however they name it."""
+        from kfm.engine.protected.source_classification import is_on
+
+        labels = enumerate(self.labels.labels)
+        return [index for index, label in labels if is_on(label, dataset, address, base, "", name)]
+
 
 def said(label: Label) -> str:
     """Return the target of a label as text."""

@@ -151,26 +151,26 @@ def _is_labelled(session: Session, each: MaskedSource, labels: Labels) -> bool:
     from kfm.engine.protected.source_classification import is_on
 
     uri, bytes_ = each.source.known_as, each.source.expect_hash
-    return any(is_on(label, each.dataset, uri, session.resolved.tree, bytes_) for label in labels.labels)
+    return any(is_on(label, each.dataset, uri, session.resolved.tree, bytes_, each.name) for label in labels.labels)
 
 
 def _on_nothing(session: Session, labels: Labels) -> list[int]:
     """Return the indexes of labels on a dataset or address that neither kfm.yml nor the state knows. Labels on bytes
     and records are left out, because matching data may still arrive."""
-    from kfm.engine.protected.source_classification import address, addresses
+    from kfm.model.source_identity import is_part_of
 
     datasets, base = session.resolved.config.datasets, session.resolved.tree
-    sources = {
-        one
-        for dataset in datasets.values()
-        for source in dataset.sources.values()
-        for one in (source.known_as, *addresses(source.known_as, base))
-    }
+    sources = [(name, one.known_as) for each in datasets.values() for name, one in each.sources.items()]
+    exact = {one for source in sources for one in source}
+
+    def is_named(said: str) -> bool:
+        return said in exact or any(is_part_of(known_as, said, base) for _, known_as in sources)
+
     lost = [
         index
         for index, label in enumerate(labels.labels)
         if (label.of.dataset and label.of.dataset not in datasets)
-        or (label.of.source and not {label.of.source, address(label.of.source, base)} & sources)
+        or (label.of.source and not is_named(label.of.source))
     ]
     return [index for index in lost if not _was_known(session, labels.labels[index])]
 

@@ -41,6 +41,7 @@ class DatasetStatus(Record, frozen=True):
     published: str  # the published version; empty if there is none or it may not be shown
     is_made: bool
     is_public: bool  # a version is published
+    is_withdrawn: bool  # versions were published, and none is now
     is_behind: bool  # a version waits to be promoted
     level: Level
     as_of: str  # when the published version was made, else the processed one
@@ -133,6 +134,9 @@ class _StatusReader:
         for run in state.runs.unfinished():
             (self.unfinished if worker(session, run) is None else self.at_work)[run.dataset] += 1
 
+    def _was_public(self, name: str) -> bool:
+        return any(True for _ in self.session.state.refs.history(refs.published(name), limit=1))
+
     def at(self, name: str) -> DatasetStatus:
         public, made = self._version(name, self.public), self._version(name, self.made)
         level = self.openness.level(name, public, made)
@@ -150,6 +154,7 @@ class _StatusReader:
             published=self.public.get(name, "") if may_be_told else "",
             is_made=name in self.made,
             is_public=name in self.public,
+            is_withdrawn=name not in self.public and self._was_public(name),
             is_behind=name in self.made and self.made[name] != self.public.get(name),
             level=level,
             as_of=rfc3339(as_of_ms) if shown is not None else "",

@@ -57,8 +57,8 @@ class Visibility:
             return []
         if not self._labels.labels:
             return [declared.sensitivity]
-        addresses = [source.known_as for source in declared.sources.values()] or [""]
-        return [self._source_level(name, address, "", declared.sensitivity) for address in addresses]
+        sources = [(called, source.known_as) for called, source in declared.sources.items()] or [("", "")]
+        return [self._source_level(name, called, address, "", declared.sensitivity) for called, address in sources]
 
     def _made(self, version: DatasetVersion) -> list[Level | None]:
         said = version.metadata.get("sensitivity")
@@ -68,12 +68,17 @@ class Visibility:
         if self._of_bytes:
             run = self._session.state.runs.get(version.validated_by or version.run_id)
             inputs = run.inputs if run is not None else []
-            found += [self._source_level(version.dataset, ref.uri, ref.content_hash, said) for ref in inputs]
+            found += [self._source_level(version.dataset, ref.name, ref.uri, ref.content_hash, said) for ref in inputs]
         return found
 
-    def _source_level(self, dataset: str, source: str, digest: str, declared: Level | None) -> Level:
+    def _source_level(self, dataset: str, name: str, source: str, digest: str, declared: Level | None) -> Level:
+        labels = self._labels
+        if any(label.of.source for label in labels.labels):
+            from kfm.engine.protected.source_classification import as_meant
+
+            labels = as_meant(labels, source, self._session.resolved.tree, name)
         return source_classification(
-            self._labels, dataset=dataset, source=source, digest=digest, today=self._today, declared=declared
+            labels, dataset=dataset, source=source, digest=digest, today=self._today, declared=declared
         ).level
 
 

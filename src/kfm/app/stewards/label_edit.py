@@ -15,6 +15,7 @@ import msgspec
 
 from kfm.app.authority.label_file import File, said
 from kfm.app.stewards.label_report import classification_of
+from kfm.engine.protected.source_classification import is_on
 from kfm.errors import BadInput, KfmError
 from kfm.fsio import Fs, failing_as_storage, write_apart
 from kfm.model import refs
@@ -214,12 +215,11 @@ def _looser(session: Session, before: Labels, after: Labels, label: Label, index
     ):
         found.append(said(label))
     for name, dataset in sorted(session.config.datasets.items()):
-        for source in dataset.sources.values():
-            addressed = {"dataset": name, "source": source.known_as}
-            if not any(addressed.get(kind) == value for kind, value in label.of.given().items()):
+        for called, source in dataset.sources.items():
+            if not is_on(label, name, source.known_as, session.resolved.tree, "", called):
                 continue
             was, will = (
-                classification_of(session, labels, name, source.known_as, dataset.sensitivity or None, today)
+                classification_of(session, labels, name, called, source.known_as, dataset.sensitivity or None, today)
                 for labels in (before, after)
             )
             if "label.missing" not in was.rules and loosens(was, will) and said(label) not in found:

@@ -10,7 +10,7 @@ import msgspec
 from kfm.app.authority.label_file import File, LabelAt
 from kfm.app.authority.labels_in_force import labels_in_force
 from kfm.engine.protected.source_classification import address as plainly
-from kfm.engine.protected.source_classification import aged
+from kfm.engine.protected.source_classification import aged, as_meant
 from kfm.errors import BadInput
 from kfm.model import refs
 from kfm.model.labels import (
@@ -66,8 +66,8 @@ def unused(session: Session) -> list[LabelAt]:
     used = {
         index
         for name, dataset in session.config.datasets.items()
-        for source in [*dataset.sources.values(), None]
-        for index in file.on(dataset=name, source=source.known_as if source else "")
+        for called, source in [*dataset.sources.items(), ("", None)]
+        for index in file.on_source(name, called, source.known_as if source else "", session.resolved.tree)
     }
     known = {"dataset", "source"}
     return [
@@ -98,35 +98,34 @@ def _sources(datasets: dict[str, DatasetConfig], wanted: str) -> Iterator[tuple[
 def _source_labels(session: Session, file: File, labels: Labels, dataset: str, source: str, today: str) -> SourceLabels:
     declared = session.config.datasets[dataset]
     address = declared.sources[source].known_as if source else ""
-    classification = classification_of(session, labels, dataset, address, declared.sensitivity or None, today)
+    standing = classification_of(session, labels, dataset, source, address, declared.sensitivity or None, today)
     return SourceLabels(
         dataset=dataset,
         source=source,
         address=address,
-        level=classification.level,
-        publishable=classification.publishable(),
-        resolution=classification.resolution,
-        care=classification.care,
-        access=classification.access,
-        custodians=classification.custodians,
-        sealed_by=classification.custodians[0]
-        if classification.custodians and classification.level != "public"
-        else "",
-        authorities=classification.authorities,
-        community_labels=classification.community_labels,
-        expires=classification.expires,
-        days_left=_days(today, classification.expires),
-        rules=classification.rules,
-        labels=[file.at(index) for index in file.on(dataset=dataset, source=address)],
+        level=standing.level,
+        publishable=standing.publishable(),
+        resolution=standing.resolution,
+        care=standing.care,
+        access=standing.access,
+        custodians=standing.custodians,
+        sealed_by=standing.custodians[0] if standing.custodians and standing.level != "public" else "",
+        authorities=standing.authorities,
+        community_labels=standing.community_labels,
+        expires=standing.expires,
+        days_left=_days(today, standing.expires),
+        rules=standing.rules,
+        labels=[file.at(index) for index in file.on_source(dataset, source, address, session.resolved.tree)],
         made=_made(session, dataset),
     )
 
 
 def classification_of(
-    session: Session, labels: Labels, dataset: str, address: str, declared: Level | None, today: str
+    session: Session, labels: Labels, dataset: str, name: str, address: str, declared: Level | None, today: str
 ) -> Classification:
     """Return the classification of a source by the labels, by kfm.yml, and by what the state remembers of its
     address."""
+    labels = as_meant(labels, address, session.resolved.tree, name)
     now = source_classification(labels, dataset=dataset, source=address, digest="", today=today, declared=declared)
     before = remembered(session, address, today)
     return now if before is None else joined([now, before])

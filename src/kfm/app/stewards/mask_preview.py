@@ -12,6 +12,7 @@ from kfm.app.authority.label_file import read_bytes
 from kfm.app.stewards.protected_tables import Columns, columns_of, labels_at, policy_at, secret_at
 from kfm.crypto.custodian_key import CustodianKey
 from kfm.engine.protected.protection import public_ids
+from kfm.engine.protected.source_classification import as_meant
 from kfm.errors import BadInput
 from kfm.fsio import Fs, failing_as_storage, write_apart
 from kfm.masking.leak_scanner import Hidden, over_masked
@@ -131,7 +132,8 @@ def _classification(body: bytes, file: str, labels: str, dataset: str, today: st
     from hashlib import sha256
 
     digest = "sha256:" + sha256(body).hexdigest()
-    return source_classification(labels_at(labels), dataset=dataset, source=file, digest=digest, today=today)
+    said = as_meant(labels_at(labels), file, os.path.dirname(labels) or ".")
+    return source_classification(said, dataset=dataset, source=file, digest=digest, today=today)
 
 
 def _lent(standing: Classification | None) -> Classification:

@@ -25,8 +25,8 @@ WIDTH = 80
 
 MORE = """\
 VERSION is the start of its digest, as `kfm diff` takes it; AGE is that of the public version, or else of
-the last one built. Among many datasets those that need attention come first, and the others are only
-counted. Protected data shows neither counts nor versions. exit: 0, or with --check 3 if something is
+the last one built. PUBLIC says `withdrawn` if versions were public and none is now. Among many datasets
+those that need attention come first, and the others are only counted. Protected data shows neither counts nor versions. exit: 0, or with --check 3 if something is
 wrong: a dataset is late, its last run failed or was interrupted, something is undelivered, a check fails."""
 
 
@@ -123,7 +123,7 @@ def _age(each: DatasetStatus) -> str:
 
 def _public(each: DatasetStatus) -> str:
     if not each.is_public:
-        return "no"
+        return "withdrawn" if each.is_withdrawn else "no"
     return "older" if each.is_behind else "yes"
 
 

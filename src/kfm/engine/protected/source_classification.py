@@ -10,8 +10,6 @@ before a byte of it is stored.
 from __future__ import annotations
 
 import hashlib
-import os
-import posixpath
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeGuard
 
@@ -33,10 +31,11 @@ from kfm.engine.world import World
 from kfm.errors import Denied
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
-from kfm.model.labels import LEVELS, UNLABELLED, Label, Labels, Level, joined, source_classification
+from kfm.model.labels import LEVELS, UNLABELLED, Label, Labels, Level, joined, label_classification, source_classification
 from kfm.model.operation_target import REF
 from kfm.model.ports import Objects
-from kfm.model.records import Checkpoint, Classification, DataContract, FetchRequest, SourceRef
+from kfm.model.records import Checkpoint, DataContract, FetchRequest, SourceRef, Classification
+from kfm.model.source_identity import is_part_of, source_identity, spellings
 
 PUBLIC = Classification(level="public")
 
@@ -67,7 +66,7 @@ class SourceClassifier:
     def objects_for(self, request: FetchRequest) -> Objects:
         """Return the store for the bytes of a source. Denied, before anything is fetched, if the source is closed or
         its key is missing."""
-        standing = self.standing(request.uri, request.base_dir, "")
+        standing = self.standing(request.uri, request.base_dir, "", request.name)
         if _is_protected(standing):
             return self._sealed(standing)
         if not self._screens:
@@ -79,23 +78,35 @@ class SourceClassifier:
             dry=self._world.settings.dry_run,
         )
 
+    def guarded(self, request: FetchRequest) -> FetchRequest:
+        """Return the request of a source that is not protected with the addresses that are: no redirect may lead there,
+        because its bytes would be stored in clear."""
+        if "://" not in request.uri or _is_protected(self.standing(request.uri, request.base_dir, "", request.name)):
+            return request
+        labels = self.protection.labels.labels
+        named = {
+            one.of.source for one in labels if "://" in one.of.source and _is_protected(label_classification(one, self.today))
+        }
+        known = {one for one in self._state.protected.sources() if "://" in one}
+        return msgspec.structs.replace(request, protected=tuple(sorted(named | known)))
+
     def checkpoint(self, request: FetchRequest, known: Checkpoint | None) -> Checkpoint | None:
         """Return the checkpoint of a source; None if its bytes must be fetched again, to be compared or to be stored in
         another form."""
         if known is None:
             return None
-        standing = self.standing(request.uri, request.base_dir, "")
+        standing = self.standing(request.uri, request.base_dir, "", request.name)
         wanted = self.key_for(standing).key_id if _is_protected(standing) else ""
         if sealed_with(self._objects, known.content_hash) != wanted:
             return None
         if not wanted and self._screens:
-            standing = self.standing(request.uri, request.base_dir, known.content_hash)
+            standing = self.standing(request.uri, request.base_dir, known.content_hash, request.name)
         return None if not wanted and _is_protected(standing) else known
 
     def classified(self, request: FetchRequest, ref: SourceRef, contract: DataContract | None) -> SourceRef:
         """Return a fetched source with its classification, and add what the state must remember to the facts."""
         plain = self.plain_digest(ref.content_hash)
-        standing = self.standing(request.uri, request.base_dir, plain)
+        standing = self.standing(request.uri, request.base_dir, plain, request.name)
         if not _is_protected(standing):
             return msgspec.structs.replace(ref, standing=standing)
         key = self.key_for(standing)
@@ -174,9 +185,9 @@ class SourceClassifier:
 
     # -- classification
 
-    def standing(self, uri: str, base: str, plain: str) -> Classification | None:
+    def standing(self, uri: str, base: str, plain: str, name: str = "") -> Classification | None:
         """Return the classification of a source; None if there is none. Denied if it is closed."""
-        standing = self.stands(uri, base, plain)
+        standing = self.stands(uri, base, plain, name)
         if standing is not None and standing.level == "closed":
             raise Denied(
                 f"a source of {self._dataset} is closed: " + ", ".join(standing.rules),
@@ -185,9 +196,9 @@ class SourceClassifier:
             )
         return standing
 
-    def stands(self, uri: str, base: str, plain: str) -> Classification | None:
+    def stands(self, uri: str, base: str, plain: str, name: str = "") -> Classification | None:
         """Return the classification of a source, closed or not; None if there is none."""
-        found = self.labelled(uri, base, plain) + self._remembered(uri, base, plain)
+        found = self.labelled(uri, base, plain, name) + self._remembered(uri, base, plain)
         return joined(found) if found else None
 
     def stands_now(self, ref: SourceRef) -> Classification | None:
@@ -195,19 +206,19 @@ class SourceClassifier:
         available."""
         base = self._world.request.base_dir
         if not ref.sealed_with:
-            return self.stands(ref.uri, base, ref.content_hash)
+            return self.stands(ref.uri, base, ref.content_hash, ref.name)
         key = self.protection.with_id(ref.sealed_with)
         by_digest = key is not None and any(label.of.bytes_ for label in self.protection.labels.labels)
         plain = self.plain_digest(ref.content_hash) if by_digest else ""
         kept = self._state.protected.standing(f"sealed/{ref.content_hash}")
-        found = [self.stands(ref.uri, base, plain), None if kept is None else aged(kept, self.today)]
+        found = [self.stands(ref.uri, base, plain, ref.name), None if kept is None else aged(kept, self.today)]
         said = [standing for standing in found if standing is not None]
         return joined(said) if said else None
 
-    def labelled(self, uri: str, base: str, plain: str) -> list[Classification]:
+    def labelled(self, uri: str, base: str, plain: str, name: str = "") -> list[Classification]:
         """Return the classification by labels and settings alone; empty if there is none."""
         declared, dataset = self._declared, self._dataset
-        labels = [meant(label, uri, base) for label in self.protection.labels.labels]
+        labels = [meant(label, uri, base, name) for label in self.protection.labels.labels]
         own = [label for label in labels if _is_on(label, dataset, uri, plain)]
         if not own and declared is None:
             return []
@@ -218,10 +229,10 @@ class SourceClassifier:
             )
         ]
 
-    def is_under(self, labels: Iterable[Label], uri: str, plain: str) -> bool:
+    def is_under(self, labels: Iterable[Label], uri: str, plain: str, name: str = "") -> bool:
         """Return whether one of these labels is on the source."""
         base = self._world.request.base_dir
-        return any(is_on(label, self._dataset, uri, base, plain) for label in labels)
+        return any(is_on(label, self._dataset, uri, base, plain, name) for label in labels)
 
     def names_of_bytes(self, plain: str) -> list[str]:
         """Return the names under which the state may remember these bytes."""
@@ -229,7 +240,7 @@ class SourceClassifier:
 
     def _remembered(self, uri: str, base: str, plain: str) -> list[Classification]:
         protected = self._state.protected
-        keys = [f"source/{address(uri, base)}"]
+        keys = [f"source/{one}" for one in spellings(uri, base)]
         if plain:
             keys += self.names_of_bytes(plain)
         known = [(key, standing) for key in keys if (standing := protected.standing(key)) is not None]
@@ -266,7 +277,7 @@ class SourceClassifier:
         return EncryptedObjects(self._objects, self.encryption_for(standing), self._plain.__setitem__)
 
     def _by_bytes(self, request: FetchRequest, plain: str, pieces: Callable[[], Iterator[bytes]]) -> Objects:
-        standing = self.standing(request.uri, request.base_dir, plain)
+        standing = self.standing(request.uri, request.base_dir, plain, request.name)
         if _is_protected(standing):
             return self._sealed(standing)
         from kfm.engine.protected.leak_check import check_fetched
@@ -328,39 +339,36 @@ def is_more_closed(now: Classification, then: Classification) -> bool:
 
 
 def address(uri: str, base: str) -> str:
-    """Return an address in one spelling; for a file, its path below the folder that sources are read from."""
-    if "://" in uri and not uri.lower().startswith("file:"):
-        return uri
-    path = uri[5:].removeprefix("//") if uri.lower().startswith("file:") else uri
-    if os.path.isabs(path) and base:
-        path = os.path.relpath(path, base)
-    return posixpath.normpath(path)
+    """Return the one text for an address by which the state remembers it."""
+    return source_identity(uri, base)
 
 
-def addresses(uri: str, base: str) -> tuple[str, str, str]:
-    """Return the addresses by which a label may name this one: whole, without its fragment, and without its query."""
-    asked = uri.partition("#")[0]
-    return address(uri, base), address(asked, base), address(asked.partition("?")[0], base)
+def is_on(label: Label, dataset: str, uri: str, base: str, plain: str, name: str = "") -> bool:
+    """Return whether this label is on that source of that dataset, however its address is written."""
+    return _is_on(meant(label, uri, base, name), dataset, uri, plain)
 
 
-def is_on(label: Label, dataset: str, uri: str, base: str, plain: str) -> bool:
-    """Return whether this label is on that source of that dataset, in any spelling of its address."""
-    return _is_on(meant(label, uri, base), dataset, uri, plain)
-
-
-def meant(label: Label, uri: str, base: str) -> Label:
-    """Return the label, with its address replaced by `uri` if both name the same source, with or without a query."""
+def meant(label: Label, uri: str, base: str, name: str = "") -> Label:
+    """Return a label on an address as a label on `uri`, if both name the same source; else the label as it is. A label
+    without a member or a query is on all of them, and a label may give the source's name in kfm.yml."""
     said = label.of.source
     if not said or said == uri:
         return label
-    if address(said, base) not in addresses(uri, base):
+    if said != name and not is_part_of(uri, said, base):
         return label
     return msgspec.structs.replace(label, of=msgspec.structs.replace(label.of, source=uri))
 
 
+def as_meant(labels: Labels, uri: str, base: str, name: str = "") -> Labels:
+    """Return the labels with every one that is on this source, however it is written, as a label on `uri`."""
+    if not any(label.of.source for label in labels.labels):
+        return labels
+    return Labels(version=1, labels=tuple(meant(label, uri, base, name) for label in labels.labels))
+
+
 def _is_on(label: Label, dataset: str, uri: str, plain: str) -> bool:
     of = label.of
-    return of.dataset == dataset or of.source == uri or bool(plain and of.bytes_ == plain)
+    return of.dataset == dataset or bool(uri and of.source == uri) or bool(plain and of.bytes_ == plain)
 
 
 def _is_protected(standing: Classification | None) -> TypeGuard[Classification]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 import unicodedata
-from urllib.parse import parse_qsl, unquote_to_bytes
+from functools import lru_cache
 
+_ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 _HERE = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback", "0.0.0.0", "::"})  # noqa: S104 names
 
@@ -32,6 +34,7 @@ def file_path(uri: str) -> str:
     return _decoded(rest)
 
 
+@lru_cache(4096)
 def source_identity(uri: str, base: str) -> str:
     """Return the identity of the source at an address; relative file paths start in the folder `base`."""
     if is_file(uri):
@@ -43,10 +46,50 @@ def source_identity(uri: str, base: str) -> str:
     rest, mark, query = rest.partition("?")
     authority, _, path = rest.partition("/")
     host = authority if scheme not in _DEFAULT_PORTS else _host_identity(scheme, authority)
-    asked = sorted(parse_qsl(query, keep_blank_values=True, errors="surrogateescape")) if mark else []
-    said = "?" + "&".join(f"{name}={value}" for name, value in asked) if asked else ""
-    kind = "http" if scheme in _DEFAULT_PORTS else scheme
-    return f"{kind}://{host}/{_path_identity(_decoded(path))}{said}{inside}"
+    asked = sorted(_decoded(pair.replace("+", " ")) for pair in query.split("&") if pair)
+    said = "?" + "&".join(asked) if mark and asked else ""
+    return f"{scheme}://{host}/{_path_identity(_decoded(path))}{said}{inside}"
+
+
+def same_source(one: str, other: str, base: str) -> bool:
+    """True if two addresses name the same source: the same file, or the same place under http and https."""
+    first, second = source_identity(one, base), source_identity(other, base)
+    if first == second or _secure(first) == _secure(second):
+        return True
+    return is_file(one) and is_file(other) and _is_same_file(first, second, base)
+
+
+def is_part_of(uri: str, said: str, base: str) -> bool:
+    """True if `said` names the source at `uri`: all of it, the archive it is a member of, or it without its query."""
+    whole = uri.partition("#")[0]
+    return any(same_source(said, one, base) for one in dict.fromkeys((uri, whole, whole.partition("?")[0])))
+
+
+def spellings(uri: str, base: str) -> tuple[str, ...]:
+    """Return every identity under which the state may know this source: its own, and the same place under http or
+    https."""
+    own = source_identity(uri, base)
+    scheme, colon, rest = own.partition("://")
+    if not colon or scheme not in _DEFAULT_PORTS:
+        return (own,)
+    return own, f"{'https' if scheme == 'http' else 'http'}://{rest}"
+
+
+def _secure(identity: str) -> str:
+    return "https" + identity[4:] if identity.startswith("http://") else identity
+
+
+def _is_same_file(one: str, other: str, base: str) -> bool:
+    """True for two names of one file, such as hard links, or names that differ in case where the disk ignores case."""
+    try:
+        first, second = (os.stat(os.path.join(base, path.partition("#")[0])) for path in (one, other))
+    except (OSError, ValueError):
+        return False
+    return (first.st_dev, first.st_ino) == (second.st_dev, second.st_ino) and _inside(one) == _inside(other)
+
+
+def _inside(identity: str) -> str:
+    return identity.partition("#")[2]
 
 
 def _cut(uri: str) -> tuple[str, str]:
@@ -56,9 +99,11 @@ def _cut(uri: str) -> tuple[str, str]:
 
 
 def _decoded(text: str) -> str:
+    """Undo percent-encoding."""
     if "%" not in text:
         return text
-    return unquote_to_bytes(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogateescape")
+    raw = text.encode("utf-8", "surrogatepass")
+    return _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), raw).decode("utf-8", "surrogateescape")
 
 
 def _path_identity(path: str) -> str:

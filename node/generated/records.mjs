@@ -438,6 +438,7 @@ export const FetchRequest = record("FetchRequest", {
   roots: [list(text), []],
   allow: [list(text), []],
   hosts: [list(text), []],
+  protected: [list(text), []],
   expect_hash: [text, ""],
   media_type: [text, ""],
   partition: [list(text), []],

@@ -89,7 +89,7 @@ class LabelTarget(Record, frozen=True):
     source: Annotated[
         _Word,
         Meta(
-            description="the address of a source in any spelling, or its name in kfm.yml; in every dataset that reads it"
+            description="a source in every dataset that reads it: its address in any spelling, or its name in kfm.yml"
         ),
     ] = ""
     bytes_: Annotated[_Word, Meta(description="sha256:… of exact bytes from any source")] = msgspec.field(

@@ -26,8 +26,9 @@ WIDTH = 80
 MORE = """\
 VERSION is the start of its digest, as `kfm diff` takes it; AGE is that of the public version, or else of
 the last one built. PUBLIC says `withdrawn` if versions were public and none is now. Among many datasets
-those that need attention come first, and the others are only counted. Protected data shows neither counts nor versions. exit: 0, or with --check 3 if something is
-wrong: a dataset is late, its last run failed or was interrupted, something is undelivered, a check fails."""
+those that need attention come first, and the others are only counted. Protected data shows neither
+counts nor versions. exit: 0, or with --check 3 if something is wrong: a dataset is late, its last run
+failed or was interrupted, something is undelivered, a check fails."""
 
 
 def arguments(parser: Parser) -> None:

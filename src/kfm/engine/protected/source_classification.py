@@ -31,10 +31,19 @@ from kfm.engine.world import World
 from kfm.errors import Denied
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
-from kfm.model.labels import LEVELS, UNLABELLED, Label, Labels, Level, joined, label_classification, source_classification
+from kfm.model.labels import (
+    LEVELS,
+    UNLABELLED,
+    Label,
+    Labels,
+    Level,
+    joined,
+    label_classification,
+    source_classification,
+)
 from kfm.model.operation_target import REF
 from kfm.model.ports import Objects
-from kfm.model.records import Checkpoint, DataContract, FetchRequest, SourceRef, Classification
+from kfm.model.records import Checkpoint, Classification, DataContract, FetchRequest, SourceRef
 from kfm.model.source_identity import is_part_of, source_identity, spellings
 
 PUBLIC = Classification(level="public")
@@ -84,9 +93,8 @@ class SourceClassifier:
         if "://" not in request.uri or _is_protected(self.standing(request.uri, request.base_dir, "", request.name)):
             return request
         labels = self.protection.labels.labels
-        named = {
-            one.of.source for one in labels if "://" in one.of.source and _is_protected(label_classification(one, self.today))
-        }
+        closed = [one.of.source for one in labels if _is_protected(label_classification(one, self.today))]
+        named = {one for one in closed if "://" in one}
         known = {one for one in self._state.protected.sources() if "://" in one}
         return msgspec.structs.replace(request, protected=tuple(sorted(named | known)))
 

@@ -174,7 +174,7 @@ SHAPES: dict[str, Shape] = {
             "chain": "from raw over harmonised to derived: `stage`, `id`, `digest`, `name`, `dataset`, `run_id`, "
             "`updater`, `at`, `level`, and `reads`, the places of what it was made of",
             "extent": "west, south, east, north of what is shown of it; empty: not known",
-            "cut": "how many runs further up are not told",
+            "cut": "how many earlier runs are not shown",
         }
     ),
     "kfm why-not": Shape(

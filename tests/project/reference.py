@@ -114,7 +114,7 @@ ENVIRONMENT = {
     "KFM_LOG": "`jsonl`: with `--verbose` the events are JSON lines and nothing else is said on stderr but errors; "
     "`debug`: tracebacks of what an updater raised, values and all",
     "KFM_COLOR": "`always` or `never`, whatever stdout is",
-    "KFM_NOW": "an instant (RFC 3339, or seconds since 1970) at which the clock stands still: the same run gives "
+    "KFM_NOW": "an instant (RFC 3339, or seconds since 1970) at which the clock is fixed: the same run gives "
     "the same bytes, timestamps too",
     "SOURCE_DATE_EPOCH": "the same in seconds, where KFM_NOW is not given",
     "NO_COLOR": "not empty: no colours",
@@ -175,13 +175,15 @@ def _errors() -> str:
 def _json() -> str:
     parts = [NOTICE, "# JSON\n"]
     parts.append(
-        "With `--json` a command writes one JSON document to stdout, and nothing else there. What it names are the "
-        "records of [`schemas/`](../../schemas/) (`kfm config schema NAME`). Keys may be added in later versions; none "
-        "of those below changes its meaning.\n"
+        "With `--json` a command writes one JSON document to stdout, and nothing else. The records in it have "
+        "schemas in [`schemas/`](../../schemas/) (`kfm config schema NAME`). Later versions may add keys; no key below "
+        "changes its meaning.\n"
     )
-    parts.append('## An error\n\n`{"error": {…}}`, and the exit code tells it too:\n\n| key | what |\n|---|---|')
+    parts.append(
+        '## An error\n\n`{"error": {…}}`, and the exit code shows the kind of error:\n\n| key | what |\n|---|---|'
+    )
     parts += [f"| `{key}` | {what} |" for key, what in ERROR.items()]
-    parts.append("\nOther keys are particulars of some errors.\n")
+    parts.append("\nSome errors have more keys.\n")
     for name, shape in SHAPES.items():
         parts.append(_shape(name, shape))
     parts.append("## What is no such document\n\n| command | what it writes |\n|---|---|")

@@ -187,7 +187,7 @@ def test_a_command_that_is_none_is_found() -> None:
 
 def made_into(page: str) -> dict[str, set[str]]:
     """What the reference says that each format can be made into."""
-    table = page.partition("## What can be made of what\n")[2].partition("\n## ")[0]
+    table = page.partition("## Formats of sources and outputs\n")[2].partition("\n## ")[0]
     found: dict[str, set[str]] = {}
     for sources, outputs in re.findall(r"^\| (`.*?) \| (.*?) \|", table, re.M):
         wanted = {*re.findall(r"`(\w+)`", outputs), *(["itself"] if outputs.startswith("itself") else [])}

@@ -512,7 +512,7 @@ class Column(Record, frozen=True):
     maximum: Annotated[float | None, _what("of integers and numbers")] = None
     pattern: Annotated[str, _what("a regular expression (RE2) the whole value must match")] = ""
     values: Annotated[tuple[str, ...], _what("the only values allowed, if any are named")] = ()
-    missing: Annotated[tuple[str, ...], _what('texts that mean "no value", besides the empty text')] = ()
+    missing: Annotated[tuple[str, ...], _what('texts that mean "no value", in addition to the empty text')] = ()
     date_format: Annotated[str, _what("how a date or datetime is written, e.g. %m/%d/%Y; default ISO 8601")] = ""
     unique: Annotated[bool, _what("no value may repeat; blanks do not count")] = False
 

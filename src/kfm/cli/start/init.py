@@ -118,7 +118,7 @@ def arguments(parser: Parser) -> None:
         "--template",
         choices=TEMPLATES,
         metavar="KIND",
-        help="python (an updater), csv, geojson or stac (declared, without code); a terminal is asked",
+        help="python (an updater), csv, geojson or stac (declared, without code); at a terminal KFM asks",
     )
     parser.set_defaults(handler=init, reports=True)
 

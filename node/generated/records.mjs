@@ -104,12 +104,6 @@ export const Step = record("Step", {
   move: [nullable(RefMove.type), null],
 });
 
-export const OutputRef = record("OutputRef", {
-  digest: text,
-  size: integer,
-  media_type: text,
-});
-
 export const ManifestEntry = record("ManifestEntry", {
   key: list(text),
   digest: text,

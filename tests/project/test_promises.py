@@ -48,16 +48,12 @@ def test_every_promise_of_the_page_names_tests_that_exist() -> None:
 
 STANDS_IN = "tests/sinks/github/test_standin.py"  # is about what stands in for GitHub, and the product is not in it
 PLANTS = "tests/seeded"  # is what puts the bugs in
-NOT_YET = {
-    "tests/crash/test_disk_faults.py",
-    "tests/node/test_dry_run.py",
-}  # were red in seeded copies while their environment had a KFM_ variable; a seeded bug for each is to come
 
 
 def test_of_every_promise_each_test_is_known_to_notice_a_bug() -> None:
     tried = " ".join(bug.tests for bug in (*BUGS.values(), *CLAIMS.values()))
     named = {test for _, tests in promises.promised(promises.GUARANTEES.read_text()) for test in tests}
-    assert {test for test in named if test not in tried} == {STANDS_IN, PLANTS, *NOT_YET}
+    assert {test for test in named if test not in tried} == {STANDS_IN, PLANTS}
 
 
 def test_numbers_that_a_test_counts_go_with_its_report(monkeypatch: pytest.MonkeyPatch) -> None:

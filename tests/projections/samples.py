@@ -15,7 +15,7 @@ from kfm.model.records import RefMove
 from kfm.projections.stac_governance import schema as governance_schema
 from kfm.projections.vocabulary import GOVERNANCE
 
-STANDARDS = Path(kfm.app.__file__).parent / "core" / "standards"
+STANDARDS = Path(kfm.app.__file__).parent / "metadata" / "standards"
 
 
 def sha(text: str) -> str:

@@ -17,7 +17,6 @@ from kfm.app.runs.run_exports import wal
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.protection_files import readable_row
 from kfm.app.session.session import Session, open_session
-from kfm.delivery.public_runs import public_runs
 from kfm.engine.run_journal import SettledPlan
 from kfm.model.canonical import canonical
 from kfm.model.public_run import PublicRun, artifact_id
@@ -26,6 +25,7 @@ from kfm.projections import explanation_sentences
 from tests.app.governance.people import by_order
 from tests.app.provenance.looking import told
 from tests.cli.conftest import Kfm
+from tests.delivery.ledger_runs import public_runs
 from tests.engine.protected.conftest import IDS, SAFE, SECRETS
 from tests.node.twin import ROOT, node
 from tests.projections import extracting

@@ -12,6 +12,18 @@ PROMISED: dict[str, Bug] = {
     "a failed sync of the system goes unnoticed": Bug(
         "kfm.fsio:Fs.sync", "        os.fdatasync(fd)\n", IGNORED, "tests/crash/test_system_calls.py"
     ),
+    "a disk that fails goes unnoticed": Bug(
+        "kfm.fsio:failing_as_storage",
+        "        raise storage_failed(problem, doing) from problem\n",
+        "        del problem\n",
+        "tests/crash/test_disk_faults.py",
+    ),
+    "a dry run by Node opens the database for writing": Bug(
+        "node/runtime.mjs",
+        "return new OverlayTables(new SnapshotTables(place));",
+        "return new OverlayTables(new SqliteTables(place));",
+        "tests/node/test_dry_run.py::test_no_call_to_the_system_changes_anything",
+    ),
     "two publish at once": Bug(
         "kfm.sinks.folder_publisher:FilesPublisher.update_metadata",
         "        with self._turn():\n            later =",

@@ -22,11 +22,6 @@ from kfm.projections.artifacts import published_path
 SAME_MOMENT = 1000  # runs that may have ended in the same moment
 
 
-def public_runs(state: State, objects: Objects, *, after: int = 0) -> Iterator[PublicRun]:
-    """Yield the public record of every run that ended after this ledger entry, in the order of the ledger."""
-    return (public_run(state, objects, entry) for entry in state.ledger.entries(after=after))
-
-
 def public_run(state: State, objects: Objects, entry: LedgerEntry, *, parts: bool = True) -> PublicRun:
     """Return the public record of the run of a ledger entry. Only the parts of a manifest that the run changed are
     read, and without `parts` none. Raise Corrupt if a record that it names is missing."""

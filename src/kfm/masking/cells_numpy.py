@@ -216,8 +216,3 @@ def _bases() -> _Bases:
             if base not in pentagons:
                 cells[at], turns[at] = 1 << 59 | base << 45, turn * 9
     return _Bases(cells, turns)
-
-
-def coverage() -> dict[str, Any]:
-    """Return how much of the lattice is learned, for measurements."""
-    return {"places": int(np.count_nonzero(_bases().cells))}

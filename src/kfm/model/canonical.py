@@ -75,11 +75,6 @@ def is_plain(value: Any) -> bool:
     return all_plain((value,), MAX_DEPTH, whole) and not whole
 
 
-def encode_record(record: msgspec.Struct) -> bytes:
-    """The canonical form of a record: `canonical`, for callers that hold nothing but records."""
-    return canonical(record)
-
-
 def _without_points(body: bytes, whole: int) -> bytes:
     """Write 12.0 as 12. Return nothing if more places look like a whole float than there are: some are then inside
     texts."""

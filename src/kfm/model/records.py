@@ -147,14 +147,6 @@ class Step(Record, frozen=True):
     move: RefMove | None = None  # in an operation: nothing to perform; the ref moves at the commit
 
 
-class OutputRef(Record, frozen=True):
-    """Where a step's bytes are and what they are."""
-
-    digest: str
-    size: int
-    media_type: str
-
-
 class ManifestEntry(Record, frozen=True, omit_defaults=True):
     """One line of a version's manifest; the lines are sorted by key. Fields without a value are left out."""
 

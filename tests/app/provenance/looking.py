@@ -6,8 +6,8 @@ import os
 
 from kfm import config
 from kfm.app.session.session import open_session
-from kfm.delivery.public_runs import public_runs
 from kfm.model.public_run import PublicRun
+from tests.delivery.ledger_runs import public_runs
 
 
 def told() -> list[PublicRun]:

@@ -14,7 +14,6 @@ from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.attester import _statements
 from kfm.app.session.session import open_session
-from kfm.delivery.public_runs import public_runs
 from kfm.model import keys
 from kfm.model.canonical import canonical
 from kfm.model.public_run import PublicRun, artifact_id
@@ -22,6 +21,7 @@ from kfm.model.records import Run, SourceRef
 from tests.app.governance.people import by_order
 from tests.app.provenance.looking import last, told
 from tests.cli.conftest import Kfm
+from tests.delivery.ledger_runs import public_runs
 from tests.engine.protected.conftest import IDS, SAFE, SECRETS, dataset, installation, label, labels
 from tests.node.twin import ROOT, node
 

@@ -15,9 +15,9 @@ import pytest
 
 from kfm.app.metadata.ledger_sinks import report_to_sinks, sink_progress
 from kfm.delivery import followers
-from kfm.delivery.public_runs import public_runs
 from tests.crash.harness import Ended, Voice, in_child
 from tests.crash.points import Points, boundary, die, install
+from tests.delivery.ledger_runs import public_runs
 from tests.delivery.sites import Site
 from tests.policy.servers import pretending, saying
 from tests.sampling import sampled

@@ -11,9 +11,9 @@ import pytest
 
 from kfm.app.maintenance.reconcile import drifts, repair
 from kfm.app.session.session import Session
-from kfm.delivery.public_runs import public_runs
 from kfm.model import manifests
 from kfm.model.public_run import artifact_id
+from tests.delivery.ledger_runs import public_runs
 from tests.delivery.sites import Site
 from tests.sampling import sampled
 from tests.sinks.graph.server import Neo4jServer, free_port

@@ -17,9 +17,9 @@ from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.session import Session
 from kfm.delivery.followers import progress
-from kfm.delivery.public_runs import public_runs
 from kfm.model.lineage_edges import made_by, used_by
 from kfm.model.public_run import PublicRun
+from tests.delivery.ledger_runs import public_runs
 from tests.sinks.graph.server import Neo4jServer, free_port
 from tests.sinks.graph.site import Site, forwarding
 from tests.sinks.graph.test_neo4j import holds

@@ -261,7 +261,3 @@ def request_status(session: Session, order: Order) -> RequestStatus:
     people = keys.keys if keys is not None else {}
     signed = [(str(act.kind), people[act.key].person if act.key in people else "", act.signed_at) for act in order.acts]
     return RequestStatus(order, state, verdict.reasons if state == "open" else [], signed)
-
-
-def before_and_after(order: Order) -> tuple[str, str]:
-    return order.request.before or NOTHING, order.request.after or NOTHING

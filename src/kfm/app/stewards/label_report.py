@@ -14,7 +14,6 @@ from kfm.engine.protected.source_classification import aged, as_meant
 from kfm.errors import BadInput
 from kfm.model import refs
 from kfm.model.labels import (
-    COMMUNITY,
     Classification,
     Labels,
     Level,
@@ -153,7 +152,3 @@ def _days(today: str, until: str) -> int | None:
     from datetime import date
 
     return (date.fromisoformat(until) - date.fromisoformat(today)).days
-
-
-def community_name(code: str) -> str:
-    return COMMUNITY[code][0] if code in COMMUNITY else "unknown"

@@ -12,16 +12,13 @@ PROMISED: dict[str, Bug] = {
     "a failed sync of the system goes unnoticed": Bug(
         "kfm.fsio:Fs.sync", "        os.fdatasync(fd)\n", IGNORED, "tests/crash/test_system_calls.py"
     ),
-    "a disk that fails goes unnoticed": Bug(
-        "kfm.fsio:failing_as_storage",
-        "        raise storage_failed(problem, doing) from problem\n",
-        "        del problem\n",
-        "tests/crash/test_disk_faults.py",
+    "a disk that fails ends a command as any mistake does": Bug(
+        "kfm.errors:StorageFailed", "exit_code = 74", "exit_code = 1", "tests/crash/test_disk_faults.py"
     ),
     "a dry run by Node opens the database for writing": Bug(
         "node/runtime.mjs",
-        "return new OverlayTables(new SnapshotTables(place));",
-        "return new OverlayTables(new SqliteTables(place));",
+        'const { SnapshotTables } = await import("./store/snapshot.mjs");',
+        'const { SqliteTables: SnapshotTables } = await import("./store/sqlite.mjs");',
         "tests/node/test_dry_run.py::test_no_call_to_the_system_changes_anything",
     ),
     "two publish at once": Bug(

@@ -1,1 +1,1 @@
-"""Holding a source against its data contract, before anything is planned from it."""
+"""Checks a source against its data contract, before anything is planned from it."""

@@ -32,9 +32,9 @@ REMEMBERED = 1 << 18  # values of all columns together, each of at most so many 
 _MEMORABLE = 64
 _SHORT = 32
 _TOGETHER = 24
-_SAMPLE = 200  # values that show whether a column repeats itself
-_SELDOM = 190  # distinct ones among them, if it does not
-_PLAIN = 15  # characters of a number that is finite whatever it is
+_SAMPLE = 200  # how many values are read to see whether a column repeats itself
+_SELDOM = 190  # how many of them are distinct if it does not
+_PLAIN = 15  # a number of at most so many characters is always finite
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -51,14 +51,14 @@ _NOUN = {
 
 
 class ColumnCheck:
-    """Tells what is wrong with values of one column. Holds the values seen if they must be unique.
+    """Finds what is wrong with values of one column, and keeps the values seen if they must be unique.
 
-    Unique values are kept exactly: short ones as they are, longer ones as 128-bit digests; some 120
-    bytes each. Only values of rows that pass count, so a held row makes no other one a duplicate.
+    Unique values are kept exactly: short ones as they are, longer ones as 128-bit digests; some 120 bytes each. Only
+    values of rows that pass count, so a quarantined row makes no other row a duplicate.
     """
 
     def __init__(self, column: Column, remembers: int = 1 << 16) -> None:
-        """`remembers`: how many values at most, if that saves looking at them again."""
+        """`remembers` is how many values at most are remembered, where that saves checking them again."""
         self.column = column
         self.name = column.name
         self.mode = column.mode
@@ -72,9 +72,9 @@ class ColumnCheck:
         self._textual = bool(column.values or column.pattern or column.unique)
         self._read: Callable[[str], object] = _reader(column)
         self._remembers = remembers
-        self._fine: set[str] = set()  # values that were looked at before: columns repeat themselves
+        self._fine: set[str] = set()  # values that were checked before: columns repeat themselves
         self._all = self._whole_answers()
-        # White space is neither a number nor a date, so for most types it need not be looked for.
+        # White space is neither a number nor a date, so most types need no check for it.
         self._padded = self.column.type == "text" or self.blanks != {""}
         alone = self.column.type in ("integer", "number") and self.blanks == {""} and not self._textual
         self._digits = b"" if not alone else b"0123456789+-" if self.column.type == "integer" else b"0123456789+-."
@@ -83,7 +83,7 @@ class ColumnCheck:
     # -- many values at once
 
     def all_fine(self, values: Collection[str]) -> bool:
-        """True only if none of the values breaks a rule; False may also mean "look closer"."""
+        """Return True only if no value breaks a rule; False may also mean that single values must be checked."""
         if self._fine.issuperset(values):
             return True
         if self._digits and len(set(islice(values, _SAMPLE))) > _SELDOM and self._plainly_numbers(values):
@@ -103,7 +103,7 @@ class ColumnCheck:
         return True
 
     def _remember(self, fine: set[str]) -> None:
-        """A value that must be unique is fine only once."""
+        """Remember values that are right. A value that must be unique is right only once."""
         if not self.unique and max(map(len, fine), default=0) <= _MEMORABLE:
             if len(self._fine) + len(fine) > self._remembers:
                 self._fine.clear()
@@ -111,7 +111,7 @@ class ColumnCheck:
                 self._fine |= fine
 
     def _plainly_numbers(self, values: Collection[str]) -> bool:
-        """Whether all are short, of digits and signs alone, and within the bounds."""
+        """Return whether all values are short, consist of digits and signs, and are within the bounds."""
         joined = "".join(values)
         if not joined.isascii() or max(map(len, values)) > _PLAIN:
             return False
@@ -127,7 +127,7 @@ class ColumnCheck:
         return (low is None or min(numbers) >= low) and (high is None or max(numbers) <= high)
 
     def doubtful(self, values: Collection[str]) -> set[str]:
-        """The values that `broken_rule` must be asked about; it would find nothing wrong with the others."""
+        """Return the values that `broken_rule` must check; it would find nothing wrong with the others."""
         if self.unique:
             return set(values)
         distinct = list(set(values) - self._fine)
@@ -139,12 +139,12 @@ class ColumnCheck:
         return doubts
 
     def saw_all(self, values: Collection[str]) -> None:
-        """The rows with these values passed as they are."""
+        """Note that the rows with these values passed unchanged."""
         self._seen |= _keys(set(values) - self.blanks)
         self._bound()
 
     def _whole_answers(self) -> list[Callable[[set[str]], bool]]:
-        """Answers about sets of filled values, each at the speed of C loops."""
+        """Return functions that answer for a set of filled values at once, each at the speed of C loops."""
         answers: list[Callable[[set[str]], bool]] = []
         kind = self.column.type
         if kind in ("integer", "number"):
@@ -199,7 +199,7 @@ class ColumnCheck:
         return value is None or (bool(self.column.missing) and text_of(value) in self.blanks)
 
     def broken_rule(self, text: str) -> str:
-        """The first rule a value in text breaks, or empty."""
+        """Return the first rule that a value in text breaks; "" if none."""
         if self.blank(text):
             return "required" if self.column.required else ""
         read: Any = None
@@ -210,7 +210,7 @@ class ColumnCheck:
         return self._rest(read, text)
 
     def broken_json_rule(self, value: Any) -> str:
-        """The same for a value of a JSON record; null and an absent member are blank."""
+        """Return the same for a value of a JSON record; null and an absent member are blank."""
         if self.json_blank(value):
             return "required" if self.column.required else ""
         kind = self.column.type
@@ -241,7 +241,7 @@ class ColumnCheck:
         return ""
 
     def saw(self, text: str) -> None:
-        """The row with this value passed, and the value in it."""
+        """Note that the row with this value passed."""
         if not self.blank(text):
             self._seen.add(_key(text))
             self._bound()
@@ -275,7 +275,7 @@ _MESSAGES = {
 
 
 def text_of(value: Any) -> str:
-    """A JSON value as the contract's texts write it: 1.0 is 1, True is true."""
+    """Return a JSON value as the texts of a contract write it: 1.0 is 1, True is true."""
     if type(value) is str:
         return value
     return "" if value is None else canonical(value).decode()
@@ -296,7 +296,7 @@ def _key(text: str) -> str | bytes:
 
 
 def _reader(column: Column) -> Callable[[str], object]:
-    """Reads a text as the column's type; None if it is not."""
+    """Return a function that reads a text as the column's type; it returns None for a text of another type."""
     if column.date_format and column.type in ("date", "datetime"):
         return _checked(date_reader(column.date_format))
     return _READERS[column.type]

@@ -29,7 +29,7 @@ from kfm.validation.partition_values import Partitions
 from kfm.validation.table_preamble import skips_of
 from kfm.validation.text_rows import Rows, TableReader
 
-Doubts = list[tuple[int, ColumnCheck, set[str]]]  # column, check, values it must be asked about
+Doubts = list[tuple[int, ColumnCheck, set[str]]]  # column, check, values that must be checked one by one
 Broken = list[tuple[int, ColumnCheck, str]]  # column, check, the rule a value breaks
 
 
@@ -49,13 +49,13 @@ def inspect_csv(
             inspector.accepted.end()
             out.changed = inspector.accepted.begun
     if table.flaw is not None:
-        # Row 0 if not even the header could be read.
+        # Row 0 means that the header could not be read.
         row = out.rows + 1 if names is not None else 0
         out.add(SOURCE, table.flaw.rule, table.flaw.message, row)
 
 
 def _header(table: TableReader, contract: DataContract, out: Outcome) -> list[str] | None:
-    """The names of the columns, or None if the source cannot be read by columns."""
+    """Return the names of the columns; None if the source cannot be read by columns."""
     if not contract.header:
         return [column.name for column in contract.columns]
     names = table.first()
@@ -81,7 +81,7 @@ class _Sink(NamedTuple):
 
 
 class _Accepted:
-    """Writes what passed, from the moment that differs from what came."""
+    """Writes the rows that passed, once they differ from the source."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class _Accepted:
         self._codec, self._mark = output_codec(contract.encoding)
 
     def begin(self, passed: int) -> None:
-        """Start with the first `passed` rows, read once more: none of them was changed."""
+        """Start with the first `passed` rows, which are read again: none of them was changed."""
         self.begun = True
         if self._contract.header:
             self.write([self._names])
@@ -126,7 +126,7 @@ class _Accepted:
                     return
 
     def write_block(self, block: Block, mask: Sequence[bool] | None = None) -> None:
-        """The rows of a block, or those of them that a mask lets pass."""
+        """Write the rows of a block, or those that a mask lets pass."""
         text = block.given_text() if self._contract.delimiter == "," and not self.drops else None
         if text is None:
             self.write(block.rows if mask is None else list(compress(block.rows, mask)))
@@ -182,7 +182,8 @@ class _Inspector:
             accepted.begin(0)
 
     def _compare(self, names: Sequence[str], contract: DataContract) -> None:
-        """The header against the contract. Unknown names are told only if it is a header beyond doubt."""
+        """Compare the header with the contract. Unknown names are reported only if the line is a header beyond
+        doubt."""
         present = set(names)
         known = {column.name for column in contract.columns}
         for column in contract.columns:
@@ -204,13 +205,13 @@ class _Inspector:
                     self._out.other_column(name, shown, contract.other_columns, 0)
 
     def take(self, block: Block) -> None:
-        """Rows that have a field for every column."""
+        """Check rows that have a field for every column."""
         out = self._out
         passed = out.rows
         out.rows += block.size
         columns = block.columns
         suspects = [(place, check) for place, check in self._checks if not check.all_fine(columns[place])]
-        if suspects and self._unique:  # a row decides about those after it: look at them one by one
+        if suspects and self._unique:  # a row decides about the rows after it, so they are checked one by one
             self._take_singly(block.rows, suspects, columns, passed)
             return
         mask = None
@@ -232,8 +233,8 @@ class _Inspector:
     def _judge(
         self, block: Block, suspects: list[tuple[int, ColumnCheck]], passed: int
     ) -> tuple[Block, list[bool] | None]:
-        """The block, another one if a value was blanked, and which rows pass, None if all do. Only rows with a
-        doubtful value are looked at."""
+        """Return the block (another one if a value was blanked) and which rows pass, None if all do. Only rows with a
+        doubtful value are checked one by one."""
         doubts = [(place, check, check.doubtful(block.columns[place])) for place, check in suspects]
         doubtful: set[int] = set()
         for place, _, doubt in doubts:
@@ -253,7 +254,7 @@ class _Inspector:
         return block, None if all(passes) else passes
 
     def take_ragged(self, rows: Rows) -> None:
-        """Rows of which some have more or fewer fields."""
+        """Check rows of which some have more or fewer fields."""
         passed = self._out.rows
         self._out.rows += len(rows)
         columns = list(zip(*[row for row in rows if len(row) == self._width], strict=True))
@@ -274,7 +275,7 @@ class _Inspector:
         self.accepted.write(kept)
 
     def _sift(self, rows: Rows, doubts: Doubts) -> tuple[Rows, bool]:
-        """The rows that pass, and whether anything was discarded."""
+        """Return the rows that pass, and whether anything was discarded."""
         out = self._out
         kept: Rows = []
         changed = False
@@ -307,7 +308,7 @@ def _violations(broken: Broken) -> list[Violation]:
 
 
 def _blanked(row: list[str], broken: Broken) -> bool:
-    """Discard the values that are to be; whether there were any."""
+    """Blank the values to discard. Return whether there were any."""
     changed = False
     for place, check, _ in broken:
         if check.mode == "discard-value":

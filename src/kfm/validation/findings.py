@@ -1,4 +1,4 @@
-"""What an inspection found: counted in full, listed in part, and the held rows on their way to quarantine."""
+"""The findings of a check: all are counted, some are listed, and the bad rows go to quarantine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MAX_FINDINGS = 200
 MAX_NAMES = 1000
 BUFFER = 1 << 16
 
-# What a finding does, the gravest first: when the list is full, the lighter ones give way.
+# The effects of a finding, the gravest first: when the list is full, lighter findings are dropped.
 SOURCE, ROW, NOTE = 0, 1, 2
 
 _EFFECT: dict[str, int] = {"freeze": SOURCE, "discard-row": ROW, "discard-value": NOTE, "evolve": NOTE}
@@ -29,7 +29,7 @@ Violation = tuple[str, str, ColumnMode, str]  # column, rule, mode, message
 
 
 class Unreadable(Exception):
-    """The bytes cannot be read on from here. Says why; the reader knows in which row."""
+    """Raised where the bytes cannot be read any further. It says why; the reader knows the row."""
 
     def __init__(self, rule: str, message: str) -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class Unreadable(Exception):
 
 
 class Outcome:
-    """Gathers what the format readers find. `held` is about the whole source, `held_rows` about single rows."""
+    """Collects what the format readers find. `held` is about the whole source, `held_rows` about single rows."""
 
     def __init__(self, source: str, hold: Callable[[bytes], None]) -> None:
         self.source = source
@@ -46,7 +46,7 @@ class Outcome:
         self.held_rows = 0
         self.held = False
         self.changed = False
-        self.skipped = False  # what changed is only that the table stands alone
+        self.skipped = False  # only lines around the table were removed
         self.counts: dict[str, int] = {}
         self.partitions: set[str] = set()
         self._kept: dict[tuple[int, bool], list[Finding]] = {}
@@ -66,7 +66,7 @@ class Outcome:
             )
 
     def judge(self, row: int, violations: Iterable[Violation], data: Callable[[], dict[str, Any]]) -> bool:
-        """Record a row's violations; True if the row may not pass. `data` is asked only then."""
+        """Record the violations of a row. Return whether the row may not pass; only then `data` is called."""
         gravest = NOTE
         reasons: list[tuple[str, str]] = []
         for column, rule, mode, message in violations:
@@ -80,10 +80,8 @@ class Outcome:
         return True
 
     def other_column(self, name: str, shown: str, mode: ColumnMode, row: int) -> None:
-        """A column the contract does not name: said once per name, for the first thousand names.
-
-        Where such columns may pass they are only counted, and told as one finding.
-        """
+        """Report a column that the contract does not name, once for each of the first thousand names. Where such
+        columns may pass, they are counted and reported as one finding."""
         if name in self._names or len(self._names) == MAX_NAMES:
             return
         self._names.add(name)
@@ -98,7 +96,7 @@ class Outcome:
         told = [{"column": column, "rule": rule} for column, rule in reasons]
         try:
             line = canonical({"row": row, "reasons": told, "data": data}) + b"\n"
-        except BadInput:  # as deep as a record may be, and now one level deeper
+        except BadInput:  # the record is as deep as allowed, and the line around it adds a level
             line = canonical({"row": row, "reasons": told, "data": {"#": canonical(data).decode()}}) + b"\n"
         self._lines.append(line)
         self._waiting += len(line)
@@ -106,7 +104,8 @@ class Outcome:
             self._flush()
 
     def finish(self, contract: DataContract, before: int) -> None:
-        """What can be said only at the end. `before` rows passed for the version there is now; 0: none are known."""
+        """Report what is known only at the end. `before` is how many rows passed for the current version; 0:
+        unknown."""
         if self._passing:
             number = f"{self._passing:,}" if self._passing < MAX_NAMES else f"{MAX_NAMES:,} or more"
             self.add(NOTE, "column.unknown", f"the contract does not name {number} of the columns; noted only")
@@ -120,7 +119,7 @@ class Outcome:
             self.add(SOURCE, "rows.few", f"fewer than {contract.min_rows:,} rows passed; the source is held")
         if 0 <= contract.max_held_rows < self.held_rows:
             self.add(SOURCE, "rows.held", f"more than {contract.max_held_rows:,} rows are held; the source is held")
-        if self.held:  # for a better reason than these
+        if self.held:  # another finding quarantines the source already
             return
         if not passed and not contract.allow_empty:
             what = f"none of the {self.rows:,} rows passed" if self.rows else "there is no row in it"
@@ -139,12 +138,13 @@ class Outcome:
             self._waiting = 0
 
     def cause(self) -> Finding | None:
-        """The first finding that holds the source."""
+        """Return the first finding that quarantines the source."""
         causes = self._kept.get((SOURCE, False), []) + self._kept.get((SOURCE, True), [])
         return causes[0] if causes else None
 
     def listed(self) -> list[Finding]:
-        """At most 200: those that hold the source before those that hold a row before notes; by row, then column."""
+        """Return at most 200 findings: first those that quarantine the source, then those that quarantine a row, then
+        notes; each by row and column."""
         order = sorted(self._kept)  # (effect, is about a row)
         chosen = [finding for key in order for finding in self._kept[key]][:MAX_FINDINGS]
         return sorted(chosen, key=lambda f: (f.row, f.column, f.rule))

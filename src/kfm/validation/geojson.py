@@ -9,26 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-MAX_NESTED = 8  # geometry collections inside one another
+MAX_NESTED = 8  # how deep geometry collections may be nested
 
 Flaw = tuple[str, str]  # rule, message
 _SHAPE = "geojson.shape"
 _GEOMETRY = "geojson.geometry"
 _RANGE = "geojson.range"
 _NUMBERS = {int, float}
-# How deep the positions of a type lie.
+# How deep the positions are nested in each type.
 _DEPTH = {"Point": 0, "MultiPoint": 1, "LineString": 1, "MultiLineString": 2, "Polygon": 2, "MultiPolygon": 3}
 
 
 def collection_flaw(document: Any) -> Flaw | None:
-    """Whether the document around the features is a feature collection."""
+    """Return what is wrong with the document around the features; None if it is a feature collection."""
     if document.get("type") != "FeatureCollection":
         return _SHAPE, "the document is not a FeatureCollection"
     return bbox_flaw(document)
 
 
 def feature_flaw(feature: Any) -> Flaw | None:
-    """What makes a feature unreadable as one: then it has no columns either."""
+    """Return what makes a feature unreadable, so that it has no columns either; None if nothing does."""
     if type(feature) is not dict or feature.get("type") != "Feature":
         return _SHAPE, "this is not a Feature"
     if "geometry" not in feature or "properties" not in feature:
@@ -41,7 +41,7 @@ def feature_flaw(feature: Any) -> Flaw | None:
 
 
 def place_flaw(feature: dict[str, Any]) -> Flaw | None:
-    """What is wrong with where a well-formed feature lies."""
+    """Return what is wrong with the location of a well-formed feature; None if nothing is."""
     flaw = None if feature["geometry"] is None else _geometry_flaw(feature["geometry"], MAX_NESTED)
     return flaw or bbox_flaw(feature)
 
@@ -101,7 +101,7 @@ def _positions_flaw(positions: list[Any]) -> Flaw | None:
 
 
 def positions(geometry: dict[str, Any]) -> Iterator[tuple[float, float]]:
-    """Longitude and latitude of every position of a geometry without a flaw."""
+    """Yield longitude and latitude of every position of a geometry without a flaw."""
     if geometry["type"] == "GeometryCollection":
         for part in geometry["geometries"]:
             yield from positions(part)

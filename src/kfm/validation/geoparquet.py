@@ -1,4 +1,4 @@
-"""What a GeoParquet file says of its geometries, and whether they are so (GeoParquet 1.0 and 1.1)."""
+"""Reads what a GeoParquet file says about its geometries, and checks it (GeoParquet 1.0 and 1.1)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Geometry(NamedTuple):
     """The primary geometry of a file."""
 
     column: str
-    crs: str  # authority:code; empty: it does not say
+    crs: str  # authority:code; empty: not given
     encoding: str
     bbox: list[float] | None
 
 
 def geometry_of(said: bytes | None) -> Geometry | None:
-    """What the member `geo` of the footer says; None if there is none. ValueError if it is not what it must be."""
+    """Return what the member `geo` of the footer says; None if there is none. Raise ValueError if it is malformed."""
     if said is None:
         return None
     try:
@@ -56,7 +56,7 @@ def _crs(about: dict[str, Any]) -> str:
 
 
 def described(tail: bytes) -> dict[str, Any]:
-    """Of the last bytes of a file: where it lies, in degrees, if it says so."""
+    """Return the bounding box in degrees from the last bytes of a file; empty if the file gives none."""
     footer = footer_of(tail)
     try:
         geometry = geometry_of(footer.metadata.get(GEO)) if footer is not None else None
@@ -71,7 +71,7 @@ def described(tail: bytes) -> dict[str, Any]:
 
 
 class Places:
-    """Holds the geometries of a file against what is expected of them, and against their own coordinate system."""
+    """Checks the geometries of a file against what is expected, and against their own coordinate system."""
 
     def __init__(self, geometry: Geometry | None, expect: Expected, out: Outcome) -> None:
         self.column = geometry.column if geometry is not None else ""

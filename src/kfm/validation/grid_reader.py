@@ -1,4 +1,4 @@
-"""A grid as its reader gives it: what the file says of itself, and its values, slab by slab."""
+"""A grid as its reader returns it: its description, and its values in slabs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from kfm.errors import Unavailable
 
 MOST_VALUES = 1 << 31
 MOST_VARIABLES = 10_000
-MOST_BLOCK = 256 << 20  # bytes that are decoded at once
-SLAB = 1 << 22  # values that are looked at together
+MOST_BLOCK = 256 << 20  # bytes that may be decoded at once
+SLAB = 1 << 22  # values that are checked together
 
 
 class NoGrid(Exception):
-    """It cannot be read; `why`, if it is more than that, follows in the sentence."""
+    """Raised if a grid cannot be read. `why` continues the sentence of the message."""
 
     def __init__(self, why: str = "", rule: str = "") -> None:
         super().__init__(why)
@@ -23,7 +23,7 @@ class NoGrid(Exception):
 
 
 class Variable(NamedTuple):
-    """A band, a message, an array."""
+    """A band, a message or an array."""
 
     name: str
     dtype: str  # as numpy calls it
@@ -31,21 +31,21 @@ class Variable(NamedTuple):
     dimensions: tuple[str, ...]
     shape: tuple[int, ...]
     nodata: float | None
-    values: Callable[[], Iterator[Any]]  # arrays of numpy, masked where nothing is known
+    values: Callable[[], Iterator[Any]]  # numpy arrays, masked where no value is known
 
 
 class Grid(NamedTuple):
-    """What a file says of itself."""
+    """The description of a grid by its file."""
 
     variables: list[Variable]
-    crs: str = ""  # authority:code; empty: it does not say
+    crs: str = ""  # authority:code; empty: not given
     bounds: tuple[float, float, float, float] | None = None  # west, south, east, north in its coordinates
     box: tuple[float, float, float, float] | None = None  # the same in degrees
     times: tuple[str, str] | None = None  # first and last, RFC 3339 in UTC
 
 
 def libraries(what: str, *names: str) -> list[Any]:
-    """Modules that are not installed by default."""
+    """Return modules that are not installed by default. Raise Unavailable if one is missing."""
     from importlib import import_module
 
     try:
@@ -57,9 +57,9 @@ def libraries(what: str, *names: str) -> list[Any]:
 
 
 def turned(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
-    """Longitudes from 0 to 360 as those from -180 to 180; half a cell beyond the poles is the pole."""
+    """Return longitudes from 0 to 360 as -180 to 180; half a cell beyond a pole becomes the pole."""
     west, south, east, north = box
-    cell = 1.0  # degrees that centres of cells may lie beyond an edge
+    cell = 1.0  # degrees that the centre of a cell may be beyond an edge
     if east > 180 and west >= -cell and east <= 360 + cell:
         west, east = (-180.0, 180.0) if east - west >= 360 - cell else (_within(west), _within(east))
     south, north = (
@@ -74,7 +74,7 @@ def _within(longitude: float) -> float:
 
 
 def slabs(shape: tuple[int, ...], most: int = SLAB) -> Iterator[tuple[slice, ...]]:
-    """Pieces of an array of at most about so many values, in its order: whole in the last dimensions."""
+    """Yield pieces of an array of at most about so many values, in its order: whole in the last dimensions."""
     if 0 in shape:
         return
     if not shape or count_of(shape) <= most:
@@ -99,6 +99,6 @@ def count_of(shape: Iterable[int]) -> int:
 
 
 def checked_block(size: int) -> None:
-    """Refuses what would be decoded in one piece that is too large."""
+    """Raise NoGrid if one piece to decode is too large."""
     if size > MOST_BLOCK:
         raise NoGrid(f"a piece of it is larger than {MOST_BLOCK >> 20} MiB when it is decoded", "grid.size")

@@ -1,10 +1,10 @@
-"""Grids against what their source expects of them: variables, shapes, units, values, place and time.
+"""Checks grids against what their source expects: variables, shapes, units, values, place and time.
 
-- A reader of a format gives a `Grid`: what the file says of itself, and its values, slab by slab.
-- All values are read, also of variables that nobody named: what passed can be read. A grid of more than `MOST_VALUES`
-  is held before that.
-- A grid is published whole or not at all: whatever does not fit holds the source, and of a variable with
-  `mode: evolve` it is noted.
+- A reader of a format returns a `Grid`: its description, and its values in slabs.
+- All values are read, also of variables that the contract does not name, so that data that passed can be read. A grid
+  of more than `MOST_VALUES` is quarantined before that.
+- A grid is published whole or not at all: whatever does not fit quarantines the source, except that a variable with
+  `mode: evolve` only gets a note.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAMES = {"geotiff": "GeoTIFF", "grib2": "GRIB2", "netcdf": "NetCDF", "zarr": "Za
 
 
 def inspect_grid(open_body: Callable[[], BinaryIO], contract: DataContract, out: Outcome) -> dict[str, Any]:
-    """Returns what it says of itself, as STAC does."""
+    """Check a grid, and return its description as STAC has it."""
     form = contract.format
     try:
         with open_body() as body:
@@ -45,7 +45,7 @@ def inspect_grid(open_body: Callable[[], BinaryIO], contract: DataContract, out:
 
 
 def describe(open_body: Callable[[], BinaryIO], form: str) -> dict[str, Any]:
-    """The same of a file that was held against its contract before; without reading its values."""
+    """Return the same description for a file that was checked before, without reading its values."""
     try:
         with open_body() as body:
             return described(_opened(form, body))
@@ -190,7 +190,7 @@ def _effect(said: ExpectedVariable) -> tuple[int, str]:
 
 
 def _scan(grid: Grid, contract: DataContract, out: Outcome) -> None:
-    """Every value of every variable."""
+    """Check every value of every variable."""
     expect = {said.name: said for said in expected_of(contract).variables or ()}
     for variable in grid.variables:
         said = expect.get(variable.name)
@@ -212,7 +212,7 @@ def _scan(grid: Grid, contract: DataContract, out: Outcome) -> None:
 
 
 def _range(values: Any) -> tuple[Any, Any]:
-    """The least and the largest that are known; of numbers that are none (NaN) nothing is."""
+    """Return the least and the largest known value; NaN is not a known value."""
     import numpy as np
 
     known = values.compressed() if isinstance(values, np.ma.MaskedArray) else np.asarray(values).ravel()

@@ -37,7 +37,8 @@ from kfm.validation.stac_rules import stac_breaks, stac_flaw
 def inspect_json(
     open_body: Callable[[], BinaryIO], contract: DataContract, out: Outcome, accept: Callable[[bytes], None]
 ) -> None:
-    """Any of the four formats. The document's schema is split, so that a list of any length is never held."""
+    """Check a source in any of the four formats. The schema of the document is split, so that a list of any length is
+    never in memory whole."""
     outer: Any = True
     each: Any = contract.json_schema
     size: tuple[int, int | None] = (0, None)
@@ -78,7 +79,7 @@ def inspect_json(
 def _alone(
     body: bytes, inspector: _Inspector, contract: DataContract, out: Outcome, accept: Callable[[bytes], None]
 ) -> None:
-    """A document that is one record: it passes whole or not at all."""
+    """Check a document that is one record: it passes whole or not at all."""
     inspector.each = schema_check(contract.json_schema)
     inspector.alone = True
     kept = inspector.take(body)
@@ -90,7 +91,7 @@ def _alone(
 
 
 def _around(found: ListInJson, outer: Any, size: tuple[int, int | None], contract: DataContract, out: Outcome) -> None:
-    """What stands around the list: read with the list emptied."""
+    """Check the document around the list, which is read with the list emptied."""
     try:
         document = decode(found.head + found.tail, "what surrounds the records")
     except BadInput as error:
@@ -111,7 +112,7 @@ _UNCHECKED = "what this extension asks for is checked only where a json_schema s
 
 
 class _Accepted:
-    """Writes what passed, from the moment that differs from what came."""
+    """Writes the records that passed, once they differ from the source."""
 
     def __init__(
         self,
@@ -130,7 +131,7 @@ class _Accepted:
         self._waiting = 0
 
     def begin(self, passed: int) -> None:
-        """Start with the first `passed` records, read once more: none of them was changed."""
+        """Start with the first `passed` records, which are read again: none of them was changed."""
         self.begun = True
         if self._found is not None:
             self._put(self._found.head)
@@ -174,7 +175,7 @@ class _Inspector:
         self.alone = False  # the record is the document
         self._geo = contract.format == "geojson"
         self._stac = contract.format == "stac"
-        self._extensions: set[str] = set()  # of STAC, those told
+        self._extensions: set[str] = set()  # STAC extensions that were reported
         self._out = out
         self._checks = [ColumnCheck(column) for column in contract.columns]
         self._names = {column.name for column in contract.columns}
@@ -182,12 +183,12 @@ class _Inspector:
         self._shaped = bool(contract.columns or contract.partition_by)  # records must be objects
         frozen = "freeze" in (contract.other_columns, *(column.mode for column in contract.columns))
         self._shape_mode: ColumnMode = "freeze" if frozen else "discard-row"
-        self.partitioned = False  # some record that passed had the member to partition by
+        self.partitioned = False  # whether a record that passed had the member to partition by
         self._partition = contract.partition_by
         self._partitions = Partitions(contract, out)
 
     def take(self, raw: bytes) -> bytes | None:
-        """The record as it passes: the same bytes, others, or None if it is held."""
+        """Return the record as it passes: the same bytes, changed bytes, or None if it is quarantined."""
         out = self._out
         out.rows += 1
         try:
@@ -215,7 +216,7 @@ class _Inspector:
         return canonical(record) if changed else raw
 
     def _members(self, record: Any) -> dict[str, Any] | None:
-        """What the columns are looked up in; None if the record has nothing of the kind, and is held."""
+        """Return the members that columns are looked up in; None if the record has none and is quarantined."""
         if self._geo:
             flaw = feature_flaw(record)
             if flaw is None:
@@ -241,7 +242,7 @@ class _Inspector:
             yield pointer, f"schema.{keyword}", "discard-row", _BREAKS.format(keyword)
 
     def _note_extensions(self, names: list[str]) -> None:
-        """Each is told once, where it first passes, for the first thousand. The name is the source's own."""
+        """Report each of the first thousand extensions once, where it first passes. The source chose the name."""
         for position, name in enumerate(names):
             if name not in self._extensions and len(self._extensions) < MAX_NAMES:
                 self._extensions.add(name)
@@ -254,7 +255,7 @@ class _Inspector:
         return bool(checks)
 
     def _others(self, members: dict[str, Any]) -> bool:
-        """Members the contract does not name. They are told by name only beside one that it names."""
+        """Report members that the contract does not name. Their names are shown only next to a member that it names."""
         if not self._names or self._names.issuperset(members):
             return False
         sure = not self._names.isdisjoint(members)

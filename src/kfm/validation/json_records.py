@@ -1,7 +1,7 @@
-"""Finds the records of one list inside a JSON document without holding the document.
+"""Finds the records of one list inside a JSON document without reading the document into memory.
 
-Only brackets and strings are looked at. Each record, and the document with its list emptied, is then
-read strictly on its own: together they are the whole, so nothing malformed slips through.
+The search reads only brackets and strings. Each record, and the document with its list emptied, is then parsed strictly
+on its own; together they are the whole document, so nothing malformed passes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kfm.parsing.strict_json import decode
 from kfm.validation.findings import Unreadable
 
 CHUNK = 1 << 18
-MAX_RECORD = 1 << 25  # bytes of one record, and of all that surrounds the list
+MAX_RECORD = 1 << 25  # bytes of one record, and of everything around the list
 
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
@@ -26,8 +26,8 @@ _TO_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+[\[\]{}]', re
 class ListInJson:
     """The list at the top of a document, or in the member `root` of the object at its top.
 
-    Read `records` to its end; then `head` and `tail` are what stands before and after the records.
-    `alone` is the document itself if there is no list to look into; with a `root` that is so only if it may be.
+    Read `records` to the end; then `head` and `tail` are the bytes before and after the records. `alone` is the
+    document itself if it has no list; with a `root`, only if that is allowed.
     """
 
     def __init__(self, body: BinaryIO, root: str, *, alone: bool = False) -> None:
@@ -62,7 +62,8 @@ class ListInJson:
             self._peek()
 
     def _find_list(self) -> bool:
-        """Stand after the opening bracket, with `head` up to and with it; False if there is no list."""
+        """Advance to the first byte after the opening bracket, with `head` up to it. Return False if there is no
+        list."""
         sign = self._peek(keep=True)
         if self._buffer.startswith(b"\xef\xbb\xbf"):
             raise _malformed("it begins with a byte order mark")
@@ -103,12 +104,12 @@ class ListInJson:
         raise self._not_there("the list of records is not where the contract says")
 
     def _not_there(self, what: str) -> Unreadable:
-        """Why there is no list to look into: first of all, this may be no JSON at all."""
+        """Return why there is no list: first of all, the document may not be JSON."""
         try:
             decode(self._everything(), "the document")
         except BadInput as error:
             return Unreadable("json.malformed", f"{error.message}; the source is held")
-        except Unreadable:  # too long to be looked at whole
+        except Unreadable:  # too long to be parsed whole
             pass
         return Unreadable("json.root", f"{what}; the source is held")
 
@@ -127,7 +128,7 @@ class ListInJson:
         return self._buffer
 
     def _peek(self, keep: bool = False) -> bytes:
-        """The next byte that is not space, or none at the end."""
+        """Return the next byte that is not space; empty at the end."""
         while True:
             found = _SPACE.match(self._buffer, self._at)
             assert found is not None
@@ -136,12 +137,10 @@ class ListInJson:
                 return self._buffer[self._at : self._at + 1]
 
     def _value_end(self, keep: bool = False) -> int:
-        """Where the value that begins here ends; its bytes are in the buffer from `_at` on.
-
-        A piece that is cut off is looked at again when as much again has been read: the work stays linear.
-        """
+        """Return where the value that begins here ends; its bytes are in the buffer from `_at` on. A value that is cut
+        off is scanned again once twice as much was read, so the work stays linear."""
         depth = 0
-        done = 0  # from `_at`, what was looked at
+        done = 0  # how far from `_at` the scan came
         while True:
             here = self._at + done
             sign = self._buffer[self._at : self._at + 1]
@@ -155,7 +154,7 @@ class ListInJson:
                 if whole is None:
                     raise _malformed("a value was expected")
                 if whole.end() == len(self._buffer) and self._more(keep, double=True):
-                    continue  # a number may go on
+                    continue  # a number may continue in the next block
             if whole is None:
                 if not self._more(keep, double=True):
                     raise _malformed("it ends inside a value")
@@ -168,7 +167,7 @@ class ListInJson:
             return self._at + done
 
     def _more(self, keep: bool = False, double: bool = False) -> bool:
-        """Read on; what lies before `_at` is let go unless it is kept for the head."""
+        """Read on. Bytes before `_at` are dropped unless they are kept for the head."""
         if self._ended:
             return False
         if not keep and self._at:
@@ -184,7 +183,7 @@ class ListInJson:
 
 
 def lines(body: BinaryIO) -> Iterator[bytes]:
-    """The lines of NDJSON that hold something, without their endings."""
+    """Yield the lines of NDJSON that are not blank, without their endings."""
     rest = b""
     while chunk := body.read(CHUNK):
         found = chunk.split(b"\n")

@@ -1,4 +1,4 @@
-"""A part of JSON Schema 2020-12 that is checked in full; a keyword outside it is refused, never skipped."""
+"""A subset of JSON Schema 2020-12 that is checked in full. A keyword outside it is refused, never skipped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kfm.model.canonical import canonical
 from kfm.parsing.patterns import compiled, pattern_flaw
 from kfm.validation.column_rules import MAX_MATCHED
 
-MAX_BREAKS = 20  # told per record
+MAX_BREAKS = 20  # reported for each record
 Break = tuple[str, str]  # JSON pointer, keyword
 Check = Callable[[Any, str], Iterator[Break]]
 
@@ -34,7 +34,7 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
 
 
 def schema_problems(schema: Any, place: str = "json_schema") -> list[str]:
-    """What cannot be checked in a schema, or makes no sense in it."""
+    """Return what cannot be checked in a schema, or makes no sense in it."""
     if isinstance(schema, bool):
         return []
     if not isinstance(schema, dict):
@@ -81,7 +81,8 @@ _SHAPES: dict[str, Callable[[Any], bool]] = {
 
 
 def schema_check(schema: Any) -> Callable[[Any], list[Break]]:
-    """Compile a schema without problems. The answer is where a value breaks it: at most twenty places."""
+    """Compile a schema that has no problems. The function returns the places where a value breaks it, at most
+    twenty."""
     check = _compile(schema)
 
     def breaks(value: Any) -> list[Break]:
@@ -109,7 +110,7 @@ def _compile(schema: Any) -> Check:
 
 
 def _simple(schema: dict[str, Any]) -> Iterator[tuple[str, Callable[[Any], bool]]]:
-    """Keywords that look at one value only; a value of a type they are not about fits."""
+    """Yield checks of keywords that concern one value only. A value of a type that the keyword is not about passes."""
     if "type" in schema:
         names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         kinds = [_TYPES[name] for name in names]
@@ -146,7 +147,7 @@ def _when(applies: Callable[[Any], bool], fits: Callable[[Any, Any], bool], boun
 
 def _object(schema: dict[str, Any]) -> Check | None:
     required = schema.get("required", [])
-    declared = sorted(schema.get("properties", {}).items(), key=_name)  # an order of our own: files have none
+    declared = sorted(schema.get("properties", {}).items(), key=_name)  # a fixed order, because JSON objects have none
     properties = {name: (f"/{_escaped(name)}", _compile(inner)) for name, inner in declared}
     rest = schema.get("additionalProperties", True)
     others = _compile(rest)
@@ -166,7 +167,7 @@ def _object(schema: dict[str, Any]) -> Check | None:
             for name, inside in value.items():
                 if name not in properties:
                     if rest is False:
-                        yield at, "additionalProperties"  # its name is the source's own: not told
+                        yield at, "additionalProperties"  # the source chose the name, so it is not shown
                         break
                     yield from others(inside, f"{at}/*")
 
@@ -195,10 +196,11 @@ def _escaped(name: str) -> str:
 
 
 def split_at_list(schema: dict[str, Any], root: str) -> tuple[Any, Any, tuple[int, int | None]]:
-    """A document's schema as three: for the document with its list emptied, for each item, and the list's size.
+    """Return the schema of a document as three: for the document with its list emptied, for each item, and for the size
+    of the list.
 
-    The document's list is the member `root`, or the document itself. `enum` and `const` on the way to it
-    cannot be split; `split_problems` says so.
+    The list is the member `root`, or the document itself. `enum` and `const` on the way to it cannot be split;
+    `split_problems` reports that.
     """
     if not root:
         outer, listed = _without_items(schema), schema

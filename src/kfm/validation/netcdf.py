@@ -1,6 +1,7 @@
-"""NetCDF, classic and of HDF5, by the library of its makers. Other files that one may name cannot be opened (apart.py).
+"""Reads NetCDF, classic and HDF5, with the library of its makers. Other files that it names cannot be opened: it runs
+in a sandbox.
 
-Places and times are those of the CF conventions: coordinate variables in degrees, and time since a moment.
+Places and times follow the CF conventions: coordinate variables in degrees, and time since a moment.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ EAST = ("degrees_east", "degree_east", "degree_E", "degrees_E", "degreeE", "degr
 NORTH = ("degrees_north", "degree_north", "degree_N", "degrees_N", "degreeN", "degreesN")
 MOST_GROUPS = 1000
 MOST_TIMES = 1 << 20
-MOST_AXIS = 1 << 24  # values of a coordinate
+MOST_AXIS = 1 << 24  # how many values a coordinate may have
 
 
 def netcdf(body: BinaryIO) -> Grid:
@@ -34,7 +35,7 @@ def netcdf(body: BinaryIO) -> Grid:
     body.seek(0)
     if not body.read(8).startswith(_MAGIC):
         raise NoGrid
-    # By its bytes: HDF5 looks for the name of what it opens, and a file that was laid aside has none.
+    # From memory: HDF5 opens files by name, and this file has none.
     file = library.Dataset("memory", "r", memory=mmap.mmap(body.fileno(), 0, access=mmap.ACCESS_READ))
     found = list(_variables(file, "", [0]))
     axes = {variable.name: (variable, raw) for variable, raw in found}
@@ -77,7 +78,7 @@ def _variables(group: Any, path: str, seen: list[int]) -> Iterator[tuple[Variabl
 
 
 def _values(raw: Any, shape: tuple[int, ...]) -> Iterator[Any]:
-    """As the file's author means them: packed ones unpacked."""
+    """Return the values as the author means them: packed ones are unpacked."""
     raw.set_auto_maskandscale(True)
     chunks = raw.chunking()
     size = getattr(raw.dtype, "itemsize", 16)
@@ -117,7 +118,7 @@ def _box(x: Any, y: Any) -> tuple[float, float, float, float] | None:
 
 
 def reach(array: Any) -> tuple[float, float] | None:
-    """The least and the largest coordinate."""
+    """Return the least and the largest coordinate."""
     import numpy as np
 
     if not array.size or array.size > MOST_AXIS:
@@ -127,7 +128,7 @@ def reach(array: Any) -> tuple[float, float] | None:
 
 
 def _code(raws: list[Any]) -> str:
-    """Where a variable says which grid it maps to, and that says its code."""
+    """Return the code of the grid mapping that a variable names, if there is one."""
     for raw in raws:
         if "grid_mapping_name" in raw.ncattrs():
             for name in ("epsg_code", "spatial_epsg"):
@@ -139,7 +140,7 @@ def _code(raws: list[Any]) -> str:
 
 
 def _times(found: list[tuple[Variable, Any]]) -> tuple[str, str] | None:
-    """Of the coordinate of time; not of the moments that a forecast was made at."""
+    """Return the interval of the time coordinate, not that of the times when a forecast was made."""
     for variable, raw in found:
         if " since " in variable.units and _is_time(variable, raw) and 0 < raw.size <= MOST_TIMES:
             return interval(raw[...], variable.units, _text(raw, "calendar") or "standard")
@@ -147,7 +148,7 @@ def _times(found: list[tuple[Variable, Any]]) -> tuple[str, str] | None:
 
 
 def interval(values: Any, units: str, calendar: str) -> tuple[str, str] | None:
-    """The first and the last moment; None in calendars that are not everybody's."""
+    """Return the first and the last moment; None in calendars other than the common one."""
     unit, _, since = units.partition(" since ")
     seconds = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}.get(unit.strip().lower().removesuffix("s"))
     if seconds is None or calendar.lower() not in ("standard", "gregorian", "proleptic_gregorian"):
@@ -163,7 +164,7 @@ def interval(values: Any, units: str, calendar: str) -> tuple[str, str] | None:
 
 
 def _padded(text: str) -> str:
-    """1-1-1 0:0:0 as ISO 8601 writes it."""
+    """Return 1-1-1 0:0:0 as ISO 8601 writes it."""
     day, _, clock = text.replace("T", " ").partition(" ")
     parts = day.split("-")
     if len(parts) == 3:

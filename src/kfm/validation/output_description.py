@@ -1,7 +1,7 @@
-"""What an output says of itself: where it lies, when, and under which STAC id.
+"""The description of an output: its place, its time and its STAC id.
 
-An author gives it, or it is read from the bytes of a GeoJSON or STAC document up to `MOST_READ`. What is not
-there is left out; a document that cannot be read says nothing of itself.
+An author gives it, or it is read from a GeoJSON or STAC document of at most `MOST_READ` bytes. Missing parts are left
+out; a document that cannot be read has no description.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kfm.validation.stac_rules import moment
 
 MOST_READ = 1 << 20
 PARQUET = "application/vnd.apache.parquet"
-OPEN = ".."  # an interval without a beginning, or without an end
+OPEN = ".."  # an open start or end of an interval
 
 
 def describes_itself(media_type: str) -> bool:
@@ -25,12 +25,12 @@ def describes_itself(media_type: str) -> bool:
 
 
 def is_read_from_its_end(media_type: str) -> bool:
-    """Then the last `MOST_READ` bytes are enough, however many there are."""
+    """Return whether the last `MOST_READ` bytes of this media type are enough, however long the output is."""
     return media_type.partition(";")[0].strip() == PARQUET
 
 
 def given_by_author(output: Output) -> dict[str, Any]:
-    """What the author says, checked. The message names no value: it may be the place of something protected."""
+    """Return the author's description, checked. The error shows no value, because it may be a protected place."""
     found: dict[str, Any] = {}
     if output.bbox is not None:
         box = list(output.bbox) if isinstance(output.bbox, (list, tuple)) else []
@@ -55,7 +55,7 @@ def given_by_author(output: Output) -> dict[str, Any]:
 
 
 def is_datetime(text: Any) -> bool:
-    """A moment in UTC (RFC 3339), or two with / between them, of which one may be open."""
+    """Return whether a text is a moment in UTC (RFC 3339), or two with / between them, of which one may be open."""
     if type(text) is not str:
         return False
     start, slash, end = text.partition("/")
@@ -68,7 +68,7 @@ def is_datetime(text: Any) -> bool:
 
 
 def read_from(body: bytes, media_type: str = "application/geo+json") -> dict[str, Any]:
-    """What a GeoJSON document, or the end of a GeoParquet file, says of itself."""
+    """Return the description in a GeoJSON document, or at the end of a GeoParquet file."""
     if is_read_from_its_end(media_type):
         from kfm.validation.geoparquet import described
 
@@ -96,7 +96,7 @@ def read_from(body: bytes, media_type: str = "application/geo+json") -> dict[str
 
 
 def _of_item(item: dict[str, Any]) -> dict[str, str]:
-    """When a STAC item was, and its id. An interval says more than the moment that stands for it."""
+    """Return time and id of a STAC item. Its interval is preferred to its single moment."""
     found: dict[str, str] = {}
     properties = item["properties"] or {}
     interval = f"{properties.get('start_datetime')}/{properties.get('end_datetime')}"
@@ -110,7 +110,7 @@ def _of_item(item: dict[str, Any]) -> dict[str, str]:
 
 
 def _around(features: list[dict[str, Any]]) -> list[float] | None:
-    """West, south, east, north of all positions; None if there are none."""
+    """Return west, south, east, north of all positions; None if there are none."""
     places = [place for one in features if one["geometry"] is not None for place in positions(one["geometry"])]
     if not places:
         return None
@@ -119,7 +119,7 @@ def _around(features: list[dict[str, Any]]) -> list[float] | None:
 
 
 def _upright(box: list[float]) -> bool:
-    """South is not above north, nor the lowest above the highest; west may be east of east."""
+    """Return whether south is not above north, nor the lowest above the highest; west may be east of east."""
     half = len(box) // 2
     return all(low <= high for low, high in zip(box[1:half], box[half + 1 :], strict=True))
 

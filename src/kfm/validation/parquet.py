@@ -47,7 +47,7 @@ _NOUN = {"other": "of a type that has no plain values"}
 def inspect_parquet(
     open_body: Callable[[], BinaryIO], contract: DataContract, out: Outcome, accept: Callable[[bytes], None]
 ) -> None:
-    """`open_body` gives a file that can be read at any place."""
+    """Check a Parquet file. `open_body` returns a seekable file."""
     pa = arrow.library("Parquet")
     try:
         with open_body() as body:
@@ -65,7 +65,7 @@ def inspect_parquet(
 def _judged(
     pa: Any, body: BinaryIO, contract: DataContract, out: Outcome, accept: Callable[[bytes], None] | None
 ) -> bool:
-    """Whether what passes is not what came. With `accept`, what passes is written."""
+    """Return whether the accepted rows differ from the source. With `accept`, the accepted rows are written."""
     import pyarrow.parquet as pq
 
     file = pq.ParquetFile(pa.PythonFile(body, mode="r"), buffer_size=1 << 20, pre_buffer=False)
@@ -111,7 +111,7 @@ def named_apart(names: Sequence[str], out: Outcome) -> bool:
 
 
 class Judge:
-    """Holds batches of one schema against a contract."""
+    """Checks batches of one schema against a contract."""
 
     def __init__(self, schema: pa.Schema, contract: DataContract, geometry: Geometry | None, out: Outcome) -> None:
         self._schema = schema
@@ -134,7 +134,7 @@ class Judge:
         self._compare(names, contract, about)
 
     def schema_after(self) -> pa.Schema:
-        """Of what is written: what is dropped is gone, and nobody says how far the geometries reach."""
+        """Return the schema of the accepted rows: without dropped columns, and without the extent of the geometries."""
         schema = self._schema
         for name in self._schema.names:
             if name not in self.kept:
@@ -146,7 +146,7 @@ class Judge:
             for about in geo["columns"].values():
                 about.pop("bbox", None)
             said[GEO] = canonical(geo)
-        said.pop(b"pandas", None)  # it names every column there was
+        said.pop(b"pandas", None)  # it names every column of the source
         return schema.with_metadata(said)
 
     def _fits(self, column: Column, kind: pa.DataType, is_geometry: bool) -> bool:
@@ -176,7 +176,7 @@ class Judge:
                     self._out.other_column(name, shown, contract.other_columns, 0)
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """What passes of a batch: itself, if all of it does."""
+        """Return the rows of a batch that pass: the batch itself, if all do."""
         first = self._out.rows
         self._out.rows += batch.num_rows
         broken = self._broken(batch)
@@ -204,7 +204,7 @@ class Judge:
         return passed
 
     def _broken(self, batch: pa.RecordBatch) -> dict[int, list[tuple[int, Violation]]]:
-        """By row: the column, and what is wrong with its value."""
+        """Return, by row, the column and what is wrong with its value."""
         found: dict[int, list[tuple[int, Violation]]] = {}
         for place, check in self._checks:
             column = arrow.plain(batch.column(place))
@@ -219,12 +219,13 @@ class Judge:
 
 
 def _check(column: Column, *, bare: bool) -> ColumnCheck:
-    """Of a geometry only whether it is there."""
+    """Return the check of a column; of a geometry (`bare`) only its presence is checked."""
     return ColumnCheck(Column(name=column.name, required=column.required, mode=column.mode) if bare else column)
 
 
 def _all_fine(check: ColumnCheck, column: pa.Array) -> bool:
-    """True only if no value breaks a rule, `unique` apart; False may also mean "look closer"."""
+    """Return True only if no value breaks a rule, `unique` aside; False may also mean that single values must be
+    checked."""
     import pyarrow.compute as pc
 
     said, kind = check.column, arrow.family(column.type)
@@ -251,7 +252,7 @@ def _all_fine(check: ColumnCheck, column: pa.Array) -> bool:
 
 
 def _rules(check: ColumnCheck, column: pa.Array) -> Iterator[tuple[int, str]]:
-    """The rows whose value breaks a rule other than `unique`, each distinct value asked about once."""
+    """Return the rows whose value breaks a rule other than `unique`. Each distinct value is checked once."""
     places = _suspects(check, column)
     if places is not None:
         column = column.take(places)
@@ -264,7 +265,7 @@ _TOLD_APART = ("text", "integer", "number", "date", "timestamp")
 
 
 def _suspects(check: ColumnCheck, column: pa.Array) -> pa.Array | None:
-    """The places of numbers that may be wrong; None: anywhere. All others are within their bounds."""
+    """Return the positions of numbers that may be wrong, None for all. All others are within their bounds."""
     import pyarrow.compute as pc
 
     said = check.column
@@ -306,7 +307,7 @@ _NO_DATE = object()
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """With a mark where a date has no text."""
+    """Return the values, with a mark where a date has no text."""
     try:
         if arrow.family(column.type) == "other":
             return [None if value is None else _NO_DATE for value in column.is_valid().to_pylist()]
@@ -327,7 +328,8 @@ def _blank(check: ColumnCheck, value: Any) -> bool:
 
 
 def broken_rule(check: ColumnCheck, value: Any) -> str:
-    """The first rule a value breaks, or empty; as of JSON, and for what JSON does not have."""
+    """Return the first rule that a value breaks; "" if none. The rules are those of JSON, extended to types that JSON
+    lacks."""
     if value is _NO_DATE:
         return "type"
     wild = type(value) is float and not isfinite(value)
@@ -342,7 +344,7 @@ def broken_rule(check: ColumnCheck, value: Any) -> str:
 
 
 def text_for(value: Any) -> str:
-    """As the contract's texts write it, also what JSON does not have."""
+    """Return a value as the texts of a contract write it, also of types that JSON lacks."""
     if value is None or type(value) is str:
         return value or ""
     if type(value) is float and not isfinite(value):
@@ -368,7 +370,7 @@ def _blanked(batch: pa.RecordBatch, blanks: dict[int, list[int]]) -> pa.RecordBa
 
 
 def _row(batch: pa.RecordBatch, at: int) -> dict[str, Any]:
-    """For quarantine: what JSON cannot hold as a text."""
+    """Return a row for quarantine. Values of types that JSON lacks become texts."""
     found: dict[str, Any] = {}
     for name, column in zip(batch.schema.names, batch.slice(at, 1).columns, strict=True):
         try:

@@ -1,4 +1,4 @@
-"""The distinct values of the column a contract partitions by."""
+"""Collects the distinct values of the column that a contract partitions by."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_PARTITIONS = 100_000
 
 
 class Partitions:
-    """Collects into `Outcome.partitions`. Blank values name no partition; values are kept as they were written."""
+    """Collects into `Outcome.partitions`. Blank values name no partition; values are kept as written."""
 
     def __init__(self, contract: DataContract, out: Outcome) -> None:
         named = [column for column in contract.columns if column.name == contract.partition_by]

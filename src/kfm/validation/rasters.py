@@ -1,4 +1,4 @@
-"""GeoTIFF and GRIB2, by GDAL: each by the one driver of its name, and nothing beside the file."""
+"""Reads GeoTIFF and GRIB2 with GDAL: each with the one driver of its name, and no file next to it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kfm.validation.grid_reader import (
 )
 
 _OPTIONS = {
-    "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",  # no .aux.xml, .ovr, .msk or .tfw beside it
+    "GDAL_DISABLE_READDIR_ON_OPEN": "EMPTY_DIR",  # no .aux.xml, .ovr, .msk or .tfw next to it
     "GDAL_PAM_ENABLED": "NO",
     "GDAL_CACHEMAX": 64,
     "GDAL_NUM_THREADS": "1",
@@ -52,8 +52,8 @@ def grib2(body: BinaryIO) -> Grid:
 
 
 def _counted(body: BinaryIO) -> int:
-    """How many messages there are, each whole: GDAL would pass over one that is cut off. Servers of parts leave a few
-    bytes between them."""
+    """Return how many messages there are, each complete: GDAL would skip one that is cut off. Servers of parts leave a
+    few bytes between them."""
     size = body.seek(0, 2)
     at = count = 0
     while True:
@@ -77,7 +77,7 @@ def _opened(rasterio: Any, body: BinaryIO, driver: str, variables: Any, **option
     from rasterio.errors import CRSError, RasterioError
 
     env = rasterio.Env(**_OPTIONS)
-    env.__enter__()  # as long as the values are read, and this process does nothing else
+    env.__enter__()  # open while the values are read; this process does nothing else
     try:
         file = rasterio.open(f"/proc/self/fd/{body.fileno()}", driver=driver, **options)
     except (RasterioError, CRSError) as problem:
@@ -98,7 +98,7 @@ def _opened(rasterio: Any, body: BinaryIO, driver: str, variables: Any, **option
 
 
 def _code(crs: Any) -> str:
-    """A system that GDAL only takes for a known one is not known by its code."""
+    """Return the code of a coordinate system. One that GDAL only guesses has no code."""
     if not crs:
         return ""
     found = crs.to_authority(confidence_threshold=100)
@@ -162,7 +162,7 @@ def _bands(file: Any) -> list[Variable]:
 
 
 def _messages(file: Any) -> list[Variable]:
-    """Messages of one element are one variable."""
+    """Return the variables of a file; the messages of one element are one variable."""
     by: dict[tuple[str, str], list[int]] = {}
     for band in range(1, file.count + 1):
         tags = file.tags(band)
@@ -183,7 +183,7 @@ def _messages(file: Any) -> list[Variable]:
 
 
 def _times(file: Any, driver: str) -> tuple[str, str] | None:
-    """When what is told is valid. A TIFF says at most when it was written."""
+    """Return the time for which the values are valid. A TIFF only says when it was written."""
     if driver != "GRIB":
         return None
     found = []

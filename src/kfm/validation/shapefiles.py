@@ -1,6 +1,7 @@
-"""A shapefile is several files: one zip with them is one source. What a reader gets is packed anew from what is known.
+"""A shapefile is several files, so a source is one zip of them. Readers get a new zip that contains only the known
+parts.
 
-Nothing in the zip is believed: not its names, not its sizes. Other files beside the shapefile are left where they are.
+Names and sizes in the zip are not trusted. Other files next to the shapefile are ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _HEADER = 100  # bytes of the head of .shp and .shx
 
 
 class NoShapefile(ValueError):
-    """What is wrong with it; `rule` is under which one it is held."""
+    """Raised for a zip that is no usable shapefile; `rule` is the rule under which it is quarantined."""
 
     def __init__(self, rule: str, message: str) -> None:
         super().__init__(message)
@@ -29,7 +30,7 @@ class NoShapefile(ValueError):
 
 
 class Shapefile:
-    """The parts by their suffix, and how many rows they say there are."""
+    """The parts by their suffix, and the number of rows that they give."""
 
     def __init__(self, body: BinaryIO) -> None:
         start = body.read(4)
@@ -48,7 +49,7 @@ class Shapefile:
         self.rows = _rows(self.parts)
 
     def packed(self) -> bytes:
-        """A zip of these parts alone, under names of ours, not compressed."""
+        """Return a zip of these parts alone, under fixed names, not compressed."""
         out = io.BytesIO()
         with zipfile.ZipFile(out, "w") as archive:
             for suffix in (*NEEDED, *WELCOME):
@@ -102,7 +103,7 @@ def _chosen(infos: list[zipfile.ZipInfo]) -> dict[str, zipfile.ZipInfo]:
 
 
 def _rows(parts: dict[str, bytes]) -> int:
-    """As its index and its table say, which must agree; without rows that are marked as deleted."""
+    """Return the number of rows in the index and the table, which must agree; rows marked as deleted do not count."""
     shp, shx, dbf = (parts[suffix] for suffix in NEEDED)
     if not (shp.startswith(_MAGIC) and shx.startswith(_MAGIC)) or min(len(shp), len(shx)) < _HEADER or len(dbf) < 32:
         raise NoShapefile("unreadable", "its parts do not begin as those of a shapefile do")

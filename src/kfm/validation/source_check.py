@@ -29,11 +29,11 @@ from kfm.model.transform_config import TABULAR
 
 ROWS = TABULAR  # formats that have them
 
-APART = (*COLUMNAR, *GRIDS)  # formats that a library of somebody else's reads, which may crash
+APART = (*COLUMNAR, *GRIDS)  # formats that a foreign library reads, which may crash
 
 
 class Inspection(msgspec.Struct, frozen=True, kw_only=True):
-    """What came out. If `held`, nothing of the source may be used, whatever was accepted on the way."""
+    """The result of a check. If `held`, nothing of the source may be used, whatever was accepted on the way."""
 
     rows: int
     held_rows: int  # rows that broke a rule of `freeze` or `discard-row`, or could not be read; all are in `hold`
@@ -110,7 +110,7 @@ def inspect(
 
 
 def nothing_found(cause: Finding | None = None, described: dict[str, Any] | None = None) -> Inspection:
-    """Of a source that could not be read for this cause, or was not held against anything."""
+    """Return the result for a source that could not be read for this cause, or was not checked."""
     return Inspection(
         rows=0,
         held_rows=0,
@@ -125,7 +125,7 @@ def nothing_found(cause: Finding | None = None, described: dict[str, Any] | None
 
 
 def contract_problems(contract: DataContract) -> list[str]:
-    """What makes a contract impossible, unsafe or without effect; empty if it can be used."""
+    """Return what makes a contract impossible, unsafe or without effect; empty if it can be used."""
     return [*_format_problems(contract), *_row_problems(contract), *_columns_problems(contract)]
 
 
@@ -192,7 +192,9 @@ def _row_problems(contract: DataContract) -> Iterator[str]:
     elif contract.other_columns != "evolve" and not contract.columns:
         yield f"other_columns is {contract.other_columns}, but no column is named that could stay"
     names = {column.name for column in contract.columns}
-    open_ended = contract.header and contract.other_columns == "evolve"  # it may be one of the others
+    open_ended = (
+        contract.header and contract.other_columns == "evolve"
+    )  # it may be a column that the contract does not name
     if contract.partition_by and names and not open_ended and contract.partition_by not in names:
         yield "partition_by is not one of the columns"
 

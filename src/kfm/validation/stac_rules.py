@@ -21,7 +21,7 @@ from typing import Any
 from kfm.parsing.dates import is_day
 from kfm.validation.geojson import Flaw, bbox_flaw, feature_flaw, place_flaw, positions
 
-MAX_BREAKS = 20  # told per record
+MAX_BREAKS = 20  # reported for each record
 NEAR = 0.01  # degrees that a geometry may lie outside of its bounding box: boxes are rounded
 
 Break = tuple[str, str, str]  # JSON pointer, rule, message
@@ -33,7 +33,8 @@ _MOMENT = re.compile(
 
 
 def stac_flaw(record: Any, *, alone: bool) -> Flaw | None:
-    """What makes a record unreadable as any of the three: then it has no columns either. A list has only items."""
+    """Return what makes a record unreadable as item, collection or catalog, so that it has no columns either. A list
+    has only items."""
     if type(record) is not dict:
         return "stac.shape", "this is not an object"
     if record.get("type") == "Feature":
@@ -46,7 +47,7 @@ def stac_flaw(record: Any, *, alone: bool) -> Flaw | None:
 
 
 def stac_breaks(record: dict[str, Any]) -> list[Break]:
-    """What a record without a flaw lacks: at most twenty things."""
+    """Return what a record without a flaw lacks, at most twenty things."""
     return list(islice(_breaks(record), MAX_BREAKS))
 
 
@@ -134,7 +135,7 @@ def _when(properties: dict[str, Any]) -> Iterator[Break]:
 
 
 def moment(value: Any) -> str | None:
-    """Texts in the order of time, of what is a moment in UTC; None of all else."""
+    """Return a text that sorts by time, for a moment in UTC; None for everything else."""
     found = _MOMENT.fullmatch(value) if type(value) is str else None
     if found is None or not is_day(int(found[1]), int(found[2]), int(found[3])):
         return None

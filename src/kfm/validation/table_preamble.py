@@ -1,4 +1,4 @@
-"""What stands around a table in its file and is no row of it: lines above it, comments, a row of units."""
+"""Lines around a table that are no rows of it: lines above it, comments, a row of units."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ T = TypeVar("T")
 
 
 class Skips(NamedTuple):
-    lines: int  # above the table, whatever is in them
-    comment: str  # with which a line begins that is none; empty: there are none
+    lines: int  # lines above the table
+    comment: str  # the prefix of a comment line; empty: there are no comments
     after_header: int  # rows
 
     def table(self, blocks: Iterator[str], delimiter: str) -> Iterator[str]:
-        """The same runs of whole lines without what is no row. A line inside quotes is part of a value, and stays."""
+        """Yield the same runs of whole lines without those that are no rows. A line inside quotes is part of a value,
+        and stays."""
         left = self.lines
         quoted = False
         for block in blocks:
@@ -41,7 +42,7 @@ class Skips(NamedTuple):
 
 
 def skips_of(contract: DataContract) -> Skips | None:
-    """What a contract says of it; None: the file is the table."""
+    """Return what a contract says about such lines; None: the file is only the table."""
     skips = Skips(_plain(contract.skip_lines, 0), _plain(contract.comment, ""), _plain(contract.skip_after_header, 0))
     return skips if any(skips) else None
 
@@ -51,7 +52,7 @@ def _plain(value: T | msgspec.UnsetType, nothing: T) -> T:
 
 
 def comment_problem(contract: DataContract) -> str:
-    """Why lines cannot be told to be comments by what the contract says, or empty."""
+    """Return why comments cannot be recognised by what the contract says; "" if they can."""
     comment = _plain(contract.comment, "")
     if any(sign in comment for sign in '"\r\n\0'):
         return "holds a quote or a line ending"
@@ -61,7 +62,7 @@ def comment_problem(contract: DataContract) -> str:
 
 
 def lines_of(block: str) -> list[str]:
-    """With their endings. Not splitlines: to it a form feed, too, ends a line."""
+    """Return the lines with their endings. splitlines would also split at a form feed."""
     if "\r" not in block:
         found = block.split("\n")
         last = found.pop()
@@ -73,7 +74,8 @@ def lines_of(block: str) -> list[str]:
 
 
 def ends_quoted(line: str, delimiter: str, quoted: bool) -> bool:
-    """Whether a value is still within quotes at the end of a line. A quote opens at the start of a field only."""
+    """Return whether a value is still within quotes at the end of a line. A quote opens only at the start of a
+    field."""
     at, end = 0, len(line)
     if not quoted and '"' not in line:
         return False

@@ -1,4 +1,4 @@
-"""Bytes to text in blocks of whole lines, with a bound on what is held at once."""
+"""Turns bytes into text in blocks of whole lines, with a limit on what is in memory at once."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ MAX_LINE = 1 << 22  # characters
 
 
 def encoding_problem(name: str) -> str:
-    """Why a name cannot be the encoding of a source, or empty."""
+    """Return why a name cannot be the encoding of a source; "" if it can."""
     return "" if encoding_of(name) else f"is none of these: {', '.join(KNOWN)}"
 
 
 def text_blocks(body: BinaryIO, encoding: str) -> Iterator[str]:
-    """The text, decoded strictly. What stands before a byte that cannot be decoded is given first."""
+    """Yield the text, decoded strictly. The text before a byte that cannot be decoded is yielded first."""
     chunk = body.read(BLOCK)
     while 0 < len(chunk) < 3 and (more := body.read(BLOCK)):
         chunk += more
@@ -48,7 +48,7 @@ def text_blocks(body: BinaryIO, encoding: str) -> Iterator[str]:
 
 
 def line_blocks(body: BinaryIO, encoding: str) -> Iterator[str]:
-    """Runs of whole lines, each with its own ending (`\\n`, `\\r\\n` or `\\r`); only the last may lack one."""
+    """Yield runs of whole lines, each with its own ending (`\\n`, `\\r\\n` or `\\r`); only the last may lack one."""
     rest = ""
     for text in text_blocks(body, encoding):
         nul = text.find("\0")
@@ -72,7 +72,7 @@ def line_blocks(body: BinaryIO, encoding: str) -> Iterator[str]:
 
 
 def inspect_text(open_body: Callable[[], BinaryIO], contract: DataContract, out: Outcome) -> None:
-    """Plain text: every byte can be decoded. A flaw is placed by its line; lines are not rows."""
+    """Check plain text: every byte must decode. A flaw is located by its line; lines are not rows."""
     line = 1
     with closing(open_body()) as body:
         try:

@@ -1,6 +1,7 @@
-"""Text to rows of fields, a block at a time. Where there is no quote a line is split at its delimiters, which is
-what the csv module does with it; where there is one the csv module does it, in one go if a row ends with the
-block, row by row if not.
+"""Turns text into rows of fields, a block at a time.
+
+A block without quotes is split at its delimiters, which gives the same result as the csv module. The csv module reads a
+block with quotes: in one go if a row ends with the block, row by row if not.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ Rows = list[list[str]]
 
 
 def allow_long_fields() -> None:
-    """Let the csv module read fields as long as an inspection admits; its own limit is for the whole process."""
+    """Let the csv module read fields as long as a check admits; its own limit is for the whole process."""
     if csv.field_size_limit() < inspect_text.MAX_LINE:
         csv.field_size_limit(inspect_text.MAX_LINE)
 
 
 def read_table(body: BinaryIO, layout: Layout, name: str) -> Table:
-    """A table that was inspected before, for whoever makes something of it."""
+    """Return a table that was checked before, as rows in blocks."""
     table = TableReader(body, layout)
     names = list(layout.columns) or table.first() or []
 
@@ -46,7 +47,7 @@ def read_table(body: BinaryIO, layout: Layout, name: str) -> Table:
 
 
 class TableReader:
-    """Parsed rows in batches of about a block. Stops at what it cannot read and keeps it in `flaw`."""
+    """Parsed rows in batches of about a block. It stops at what it cannot read, and keeps that in `flaw`."""
 
     def __init__(self, body: BinaryIO, layout: DataContract | Layout) -> None:
         allow_long_fields()
@@ -63,7 +64,7 @@ class TableReader:
         self._end = 0
 
     def first(self) -> list[str] | None:
-        """The first row that is no blank line. Those below it that are none are passed over too."""
+        """Return the first row that is not blank, None if there is none, and skip the blank lines below it."""
         found: list[str] | None = None
         after = self._skips.after_header if self._skips is not None else 0
         try:
@@ -81,7 +82,7 @@ class TableReader:
         return found
 
     def batches(self, width: int) -> Iterator[Block | Rows]:
-        """All other rows; blank lines are none. A block if all rows of a batch have `width` fields."""
+        """Yield all other rows without blank lines; a block if all rows of a batch have `width` fields."""
         if self.flaw is not None:
             return
         try:
@@ -144,7 +145,7 @@ class TableReader:
         return Block(width, len(columns[0]), columns=columns, text=plain)
 
     def _at_once(self, block: str) -> Rows | None:
-        """The rows of a block that ends with one; None: look closer."""
+        """Return the rows of a block that ends with one; None if it must be read row by row."""
         try:
             rows = list(csv.reader(io.StringIO(block, newline=""), delimiter=self._delimiter, strict=True))
         except csv.Error:
@@ -153,7 +154,7 @@ class TableReader:
         return rows
 
     def _one_by_one(self, block: str) -> Iterator[list[str]]:
-        """The rows of a block; if one goes on in the blocks after it, the rows of these too."""
+        """Return the rows of a block; if a row continues in the next blocks, the rows of those too."""
         self._begin(block)
         lines = chain.from_iterable(self._opened())
         reader = csv.reader(lines, delimiter=self._delimiter, strict=True)

@@ -46,7 +46,7 @@ _GIVEN = "_ogr_geometry_"
 
 
 class Unfit(ValueError):
-    """What holds the source, and under which rule."""
+    """Raised for what quarantines the source, with the rule."""
 
     def __init__(self, rule: str, message: str) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class Unfit(ValueError):
 
 
 class _Given(NamedTuple):
-    """What GDAL is given."""
+    """What GDAL gets."""
 
     body: bytes
     layer: str | None
@@ -63,7 +63,7 @@ class _Given(NamedTuple):
 
 
 def library(form: str) -> Any:
-    """pyogrio with all that it will want later; Unavailable where it is not installed."""
+    """Return pyogrio with everything it imports later. Raise Unavailable if it is not installed."""
     arrow.library(NAMES[form], "vectors")
     try:
         with warnings.catch_warnings():
@@ -124,9 +124,9 @@ def _given(pyogrio: Any, body: bytes, contract: DataContract) -> _Given:
 
 
 def _features(body: bytes) -> int:
-    """How many features it holds, which must be as many as its header says, if it says it.
+    """Return how many features the file contains, which must match its header if the header gives a number.
 
-    The library reads as many as the header says, of which it cuts the number to 32 bits, and leaves the rest unread.
+    The library reads as many as the header says, cuts that number to 32 bits, and leaves the rest unread.
     """
     try:
         said, node = _header(body)
@@ -145,7 +145,7 @@ def _features(body: bytes) -> int:
 
 
 def _header(body: bytes) -> tuple[int, int]:
-    """The number of features, 0 if it does not say it, and how many of them a node of its index has."""
+    """Return the number of features, 0 if not given, and how many of them a node of the index has."""
     table = 12 + struct.unpack_from("<I", body, 12)[0]
     fields = table - struct.unpack_from("<i", body, table)[0]
     known = struct.unpack_from("<H", body, fields)[0]  # bytes: the number is the ninth field, the node the tenth
@@ -155,7 +155,7 @@ def _header(body: bytes) -> tuple[int, int]:
 
 
 def _index_bytes(features: int, node: int) -> int:
-    """The length of the tree between the header and the features: 40 bytes for each feature, and for each node."""
+    """Return the length of the tree between header and features: 40 bytes for each feature and each node."""
     if not features or not node:
         return 0
     nodes = level = features
@@ -181,7 +181,7 @@ def _check_database(body: bytes) -> None:
 
 
 def _layer(pyogrio: Any, body: bytes, wanted: str) -> str:
-    """The layer that is read: a table, and no view, which is a program and may take for ever."""
+    """Return the layer to read: a table, never a view, because a view is a program and may run for ever."""
     there = [str(name) for name, _ in pyogrio.list_layers(body)]
     shown = ", ".join(printable(name)[:60] for name in there[:10])
     if wanted and wanted not in there:
@@ -238,7 +238,7 @@ def _judged(
 
 
 def _schema(schema: pa.Schema) -> tuple[pa.Schema, dict[str, Any] | None]:
-    """With plain types, and what GeoParquet says of the geometries, which are the last column."""
+    """Return the schema with plain types and the GeoParquet metadata of the geometries, which are the last column."""
     import pyarrow as pa
 
     about: dict[str, Any] | None = None
@@ -279,7 +279,7 @@ def _batches(reader: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 class _Made:
-    """What passes, as GeoParquet."""
+    """Writes the accepted rows as GeoParquet."""
 
     def __init__(self, accept: Callable[[bytes], None], schema: pa.Schema, geometry: str) -> None:
         self._accept = accept

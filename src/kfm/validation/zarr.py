@@ -1,6 +1,7 @@
-"""Zarr, versions 2 and 3: a store in one zip file. Metadata are read here first, because they choose what decodes.
+"""Reads Zarr, versions 2 and 3: a store in one zip file.
 
-Only codecs that turn bytes into numbers are let through: others in the library would run what a chunk says.
+The metadata are checked here first, because they choose the decoder. Only codecs that turn bytes into numbers are
+allowed: others in the library would run code from a chunk.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _check_metadata(packed: zipfile.ZipFile, name: str) -> None:
 
 
 def _check_codecs(said: Any) -> None:
-    """Wherever they stand: in shards, and in the metadata of all arrays in one."""
+    """Check codecs wherever they are: in shards, and in the consolidated metadata of all arrays."""
     stack = [said]
     while stack:
         each = stack.pop()

@@ -25,7 +25,8 @@ SLIPS = {
 @pytest.fixture
 def towns(kfm: Kfm) -> Kfm:
     """A public dataset that is published, and a right kfm.yml."""
-    installation(dataset("towns", "towns.csv", sensitivity="public"), custodians=False)
+    datasets = (dataset(name, "towns.csv", sensitivity="public") for name in ("towns", "parks"))
+    installation(*datasets, custodians=False)
     Path("labels.yml").write_text(
         "version: 1\nlabels:\n  - of:\n      dataset: towns\n    sensitivity: public\n    care: open\n"
     )
@@ -118,3 +119,24 @@ def test_what_waited_is_published_after_the_mistake_is_corrected(towns: Kfm) -> 
     Path("kfm.yml").write_text(right)
     assert towns("publish", "towns", "--reason", "again").code == 0
     assert published()
+
+
+def test_a_pending_publication_waits_until_the_mistake_is_corrected(towns: Kfm) -> None:
+    Path("towns.csv").write_text("town,people\nHays,21000\nPratt,6600\nColby,5500\n")
+    assert towns("run").code == 0
+    Path("public").rename("aside")
+    Path("public").write_text("a file where the folder belongs")
+    assert towns("publish", "towns", "--reason", "new").code != 0  # committed, and not delivered
+    Path("public").unlink()
+    Path("aside").rename("public")
+    right = Path("kfm.yml").read_text()
+    slip("a misspelt setting of a dataset")
+    assert towns("freeze", "parks", "--reason", "another dataset").code == 0
+
+    def is_out() -> bool:
+        return any(b"Colby" in path.read_bytes() for path in Path("public").rglob("*") if path.is_file())
+
+    assert not is_out()
+    Path("kfm.yml").write_text(right)
+    assert towns("resume").code == 0
+    assert is_out()

@@ -351,4 +351,28 @@ MENDED: dict[str, Bug] = {
         "    for index in ():\n        found = True\n",
         "tests/engine/protected/test_mask_without_label.py::test_nothing_is_fetched_run_or_published",
     ),
+    "a label is on one spelling of an address": Bug(
+        "kfm.engine.protected.source_classification:meant",
+        "    if said != name and not is_part_of(uri, said, base):\n",
+        "    if said != uri:\n",
+        "tests/engine/protected/test_label_spellings.py::test_a_labelled_file_is_protected_in_every_spelling",
+    ),
+    "a redirect may lead to a labelled address": Bug(
+        "kfm.sources.http:_next_hop",
+        "    if request.protected:\n",
+        "    if False:\n",
+        "tests/engine/protected/test_label_spellings.py::test_a_redirect_to_a_labelled_address_is_denied",
+    ),
+    "a broken configuration publishes what waits": Bug(
+        "kfm.app.runs.settlement:_waits",
+        "    if session.resolved.mistakes:\n",
+        "    if False:\n",
+        "tests/cli/test_brakes.py::test_a_pending_publication_waits_until_the_mistake_is_corrected",
+    ),
+    "a mistake elsewhere stops the brakes": Bug(
+        "kfm.cli.session:settings",
+        'if getattr(options, "closes", False):',
+        "if False:",
+        "tests/cli/test_brakes.py::test_a_broken_configuration_can_be_frozen_and_withdrawn",
+    ),
 }

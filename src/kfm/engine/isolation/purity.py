@@ -58,7 +58,7 @@ _IMPURE_METHODS = {
     ("datetime.datetime", "fromtimestamp"), ("datetime.date", "fromtimestamp"),
 }  # fmt: skip
 _PURE_IN_IO = {"BytesIO", "StringIO"}
-# Python code of the standard library that is impure, whoever calls it.
+# Python code of the standard library that is impure, from any caller.
 _IMPURE_FILES = {
     "os.py": {"getenv", "__getitem__", "get", "environ", "walk", "scandir", "urandom", "__iter__", "getenvb", "copy"},
     "random.py": None,

@@ -24,7 +24,7 @@ BUGS: dict[str, Bug] = {
     **PROMISED,
     "a reader of somebody else's reaches other files": Bug(
         "kfm.engine.isolation.sandbox_child:main",
-        "if not confine(readable(), (0,)) and asked.confined:",
+        "if not confine(readable(), (0,)) and task.confined:",
         "if False:",
         "tests/validation/formats/test_apart.py::test_a_reader_reaches_nothing_but_its_file",
     ),

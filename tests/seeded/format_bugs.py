@@ -27,7 +27,7 @@ FORMATS: dict[str, Bug] = {
     ),
     "shapes and grids are read where nothing confines their reader": Bug(
         "kfm.engine.isolation.sandbox_child:main",
-        "(0,)) and asked.confined:",
+        "(0,)) and task.confined:",
         "(0,)) and False:",
         "tests/validation/formats/test_unconfined.py"
         "::test_every_format_that_wants_it_is_refused_with_one_line_and_nothing_changed",

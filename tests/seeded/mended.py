@@ -220,7 +220,7 @@ MENDED: dict[str, Bug] = {
     ),
     "every frozen run keeps a trigger of its own": Bug(
         "kfm.engine.receipt_stage:skip",
-        "if kept.trigger_id or not any(asks_the_same(kept, each) for each in waiting):",
+        "if kept.trigger_id or not any(is_same_request(kept, each) for each in waiting):",
         "if True:",
         f"{SMALL}::test_three_frozen_runs_keep_one_trigger_and_resume_does_it_once",
     ),

@@ -141,7 +141,7 @@ def claim(context: RunContext, inputs: list[SourceRef], keys: Keys, is_other: bo
             run = new_run(context, inputs, keys, latest)
             tx.runs.claim(run)
     # Logged only now, because the transaction may have been rolled back.
-    tell_superseded(context, ended)
+    log_superseded(context, ended)
     if done is not None:
         return Duplicate(keys, done, is_other)
     tenure = Tenure(lease, context.world.clock.now_ms())
@@ -256,7 +256,7 @@ def close_superseded(context: RunContext, tx: Tx) -> list[tuple[Run, ErrorNote]]
                 f"run {old.run_id} of {old.updater_id} {old.updater_version} is unfinished "
                 f"and this is version {context.updater.version}",
                 hint="finish it with the old version (`kfm resume`), or abandon it: "
-                f"`kfm run {context.asked_for} --abandon --reason …`",
+                f"`kfm run {context.arguments} --abandon --reason …`",
             )
         why = "a later run over other inputs took its place"
         if abandons(context, old):
@@ -273,7 +273,7 @@ def close_superseded(context: RunContext, tx: Tx) -> list[tuple[Run, ErrorNote]]
     return ended
 
 
-def tell_superseded(context: RunContext, ended: list[tuple[Run, ErrorNote]]) -> None:
+def log_superseded(context: RunContext, ended: list[tuple[Run, ErrorNote]]) -> None:
     for old, note in ended:
         context.log.bind(
             run_id=old.run_id,

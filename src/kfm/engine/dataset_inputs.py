@@ -96,7 +96,7 @@ class Versions:
         if contract is not None or self._context.updater.declared:
             raise Refused(
                 f"source {name}: {wanted.dataset} has {version.entries} keys, and one of them is to be read",
-                hint=f"say which: `key: […]`; `kfm cat {wanted.ref}` lists them",
+                hint=f"name it: `key: […]`; `kfm cat {wanted.ref}` lists them",
             )
         return None
 

@@ -56,10 +56,10 @@ def holds_still(state: State, objects: Objects, run: Run) -> bool:
         return False
     version = state.ledger.version(run.dataset, current)
     marked = version.validation if version is not None else {}
-    return not marked.get(UNHELD + partition) or unheld(run.inputs) > 0
+    return not marked.get(UNHELD + partition) or without_contract(run.inputs) > 0
 
 
-def unheld(inputs: list[SourceRef]) -> int:
+def without_contract(inputs: list[SourceRef]) -> int:
     """Return how many sources have no contract; a run without sources counts as one."""
     return sum(1 for source in inputs if not source.contract_hash) if inputs else 1
 
@@ -80,8 +80,8 @@ def marks(before: DatasetVersion | None, run: Run, inputs: list[SourceRef]) -> d
         mark = closed_mark(before.metadata.get("sensitivity"))
         if mark and not any(name.startswith(CLOSED) for name in said):
             found[CLOSED] = mark
-    if unheld(inputs):
-        found[UNHELD + partition] = unheld(inputs)
+    if without_contract(inputs):
+        found[UNHELD + partition] = without_contract(inputs)
     if mark := closed_mark(run.metadata.get("sensitivity")):
         found[CLOSED + partition] = mark
     return found

@@ -117,7 +117,7 @@ def drift(context: RunContext, run: Run, why: str) -> PlanDrift:
     return PlanDrift(
         f"run {run.run_id} cannot be resumed: {why}",
         hint="finish it with the code that planned it, or abandon it: "
-        f"`kfm run {context.asked_for} --abandon --reason …`",
+        f"`kfm run {context.arguments} --abandon --reason …`",
     )
 
 

@@ -51,7 +51,7 @@ def quarantine(context: RunContext, acquired: Acquired, run: Run | None = None) 
             protect(context, inputs, acquired)
     finally:
         if reports:
-            held = sealing(context, inputs).put(canonical({"dataset": context.dataset, "sources": reports}))
+            held = row_store(context, inputs).put(canonical({"dataset": context.dataset, "sources": reports}))
         context.reached.inspected = Inspected(inputs, held)
     context.reached.inspected = inspected = Inspected([accepted_as_it_is(ref) for ref in inputs], held)
     _keep_grids(context, acquired, inspected)
@@ -98,7 +98,7 @@ def examine(
     ref = inputs[i]
     inspect = _inspector(context, ref, contract)
     read = ref.accepted_hash or ref.content_hash  # for a version, the key that is read
-    objects = sealing(context, [ref])
+    objects = row_store(context, [ref])
     name = ref.name or "source"
     context.world.progress("check", 0, 0)
     accepted, held = objects.stage(), objects.stage()
@@ -152,7 +152,7 @@ def _inspector(context: RunContext, ref: SourceRef, contract: DataContract) -> I
     if ref.sealed_with or context.world.encryption is not None:
         raise Refused(
             f"source {ref.name or 'source'} is protected, and masking does not understand {contract.format}",
-            hint="say `format:` csv, ndjson or geojson, or `bytes` to keep it as it is",
+            hint="set `format:` csv, ndjson or geojson, or `bytes` to keep it as it is",
             rule="format.protected",
         )
     from kfm.engine.isolation.sandbox import inspect_apart
@@ -160,7 +160,7 @@ def _inspector(context: RunContext, ref: SourceRef, contract: DataContract) -> I
     return partial(inspect_apart, context.world.scratch)
 
 
-def sealing(context: RunContext, inputs: list[SourceRef]) -> Objects:
+def row_store(context: RunContext, inputs: list[SourceRef]) -> Objects:
     """Return the store for rows of these sources: encrypted with the key of the first protected one, if any."""
     protection, refs = context.guards.protection, [ref for ref in inputs if ref.sealed_with]
     if protection is None or not refs or context.world.encryption is not None:
@@ -182,7 +182,7 @@ def protect(context: RunContext, inputs: list[SourceRef], acquired: Acquired) ->
     for i, ref in enumerate(inputs):
         if not ref.sealed_with or ref.uri.startswith(REF):
             continue
-        contract, objects = acquired.contracts.get(i), sealing(context, [ref])
+        contract, objects = acquired.contracts.get(i), row_store(context, [ref])
         rows = partial(objects.open, ref.accepted_hash or ref.content_hash)
         if context.world.encryption is not None:
             if ref.partitions:

@@ -70,7 +70,7 @@ def skip(context: RunContext, acquired: Acquired, admitted: Duplicate | Stopped)
         elif context.unfinished is None and not preview_of(context.trigger):
             kept = context.updater.kept(context.trigger, acquired.inputs)
             waiting = context.world.state.inbox.waiting(kept.dataset)
-            if kept.trigger_id or not any(asks_the_same(kept, each) for each in waiting):
+            if kept.trigger_id or not any(is_same_request(kept, each) for each in waiting):
                 tx.inbox.keep(kept)
     context.bind(run_id, claim_key)
     context.say(
@@ -84,7 +84,7 @@ def skip(context: RunContext, acquired: Acquired, admitted: Duplicate | Stopped)
     return receipt
 
 
-def asks_the_same(one: Trigger, other: Trigger) -> bool:
+def is_same_request(one: Trigger, other: Trigger) -> bool:
     """Return whether one run would answer both triggers. The actor and reason of a forced run matter, because the
     ledger records them. Every trigger of an operation is separate."""
     if one.kind == "operation":

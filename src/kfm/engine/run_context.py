@@ -103,7 +103,7 @@ class RunContext(Struct):
         return None if self.guards.protection is None else self.guards.protection.standing
 
     @property
-    def asked_for(self) -> str:
+    def arguments(self) -> str:
         """The dataset and its partition, as arguments of a command."""
         part = self.trigger.partition
         return f"{self.dataset} --partition {part}" if part else self.dataset

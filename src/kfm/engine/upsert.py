@@ -96,7 +96,7 @@ def carried_from(context: RunContext, before: str) -> str:
     """Return the version whose other entries are carried over; empty if its classification differs, because neither
     unmasked nor encrypted entries may get into the new version. Denied if this run is of a partition then."""
     version = context.world.state.ledger.version(context.dataset, before) if before else None
-    if version is None or _lends(version.standing) == _lends(context.standing):
+    if version is None or _carry_key(version.standing) == _carry_key(context.standing):
         return before
     if context.trigger.partition:
         raise Denied(
@@ -107,7 +107,7 @@ def carried_from(context: RunContext, before: str) -> str:
     return ""
 
 
-def _lends(standing: Classification | None) -> tuple[object, ...]:
+def _carry_key(standing: Classification | None) -> tuple[object, ...]:
     """Return a key that is the same for versions that can carry entries over to each other. An unclassified version is
     stored like a public one."""
     if standing is None or standing.level == "public":
@@ -139,7 +139,7 @@ def _check_deletions(context: RunContext, tally: Tally) -> None:
             f"this run would delete {tally.deleted} of {keys} keys of {context.zone_name}, "
             f"more than the deletion budget of {budget:.0%}",
             hint="check the source; if it is right: "
-            f"`kfm run {context.asked_for} --allow-deletions {tally.deleted} --reason …`",
+            f"`kfm run {context.arguments} --allow-deletions {tally.deleted} --reason …`",
         )
 
 

@@ -40,14 +40,14 @@ def _taken(context: RunContext, step: StepUp, decision: Decision) -> None:
     standing = step.standing
     plain = standing is None or standing.level == "public"
     if decision.allow is not True or decision.subject != step.subject:
-        tell(context, decision)
+        record_decision(context, decision)
         raise denied(context, f"nothing may go on to {step.to.capitalize()}", decision)
     unmet = unmet_by(decision.obligations, step.version)
     if unmet:
-        tell(context, decision)
+        record_decision(context, decision)
         raise Sovereignty(f"nothing may go on to {step.to.capitalize()}: " + "; ".join(unmet), hint=ASK)
     if not plain:
-        tell(context, decision)
+        record_decision(context, decision)
 
 
 def admit_to_published(context: RunContext, move: RefMove) -> Decision:
@@ -60,9 +60,9 @@ def admit_to_published(context: RunContext, move: RefMove) -> Decision:
         from kfm.engine.protected.leak_check import check_published
 
         check_published(context, move)
-        _check_standing(context, move)
+        _check_classification(context, move)
     decision = context.guards.gate(context.world.state, context.world.objects, move, asking=context.asking())
-    tell(context, decision)
+    record_decision(context, decision)
     if not is_yes(decision, move):
         raise denied(context, f"{move.ref} may not move", decision)
     unmet = unmet_by(decision.obligations, context.world.state.ledger.version(context.dataset, move.after))
@@ -71,7 +71,7 @@ def admit_to_published(context: RunContext, move: RefMove) -> Decision:
     return decision
 
 
-def _check_standing(context: RunContext, move: RefMove) -> None:
+def _check_classification(context: RunContext, move: RefMove) -> None:
     """Denied if the labels of today protect the version, or anything it was made from, more than when it was made."""
     from kfm.engine.protected.source_classification import PUBLIC, is_more_closed
 
@@ -161,7 +161,7 @@ def denied(context: RunContext, what: str, decision: Decision) -> Denied:
     )
 
 
-def tell(context: RunContext, decision: Decision) -> None:
+def record_decision(context: RunContext, decision: Decision) -> None:
     """Record a decision in the receipt, once, and in the log."""
     reached = context.reached
     reached.decisions = [one for one in reached.decisions if one.gate != decision.gate] + [decision]

@@ -117,7 +117,7 @@ def classification_now(
             other = ref.uri.removeprefix(REF).partition("/")[2]
             its = classification_now(session, other, ref.content_hash, (*above, f"{dataset}@{version}"))
         else:
-            its = way.stands_now(ref)
+            its = way.classification_now(ref)
         found += [] if its is None else [its]
     return joined(found) if found else None
 

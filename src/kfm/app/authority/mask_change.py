@@ -52,7 +52,7 @@ def _custodians(session: Session, dataset: str, source: str) -> list[str]:
     if way is None:
         return []
     uri = masked_source(session.resolved, dataset, source).known_as
-    classification = way.stands(uri, session.resolved.root, "")
+    classification = way.classification(uri, session.resolved.root, "")
     return list(classification.custodians) if classification is not None else []
 
 

@@ -44,7 +44,7 @@ _SETTINGS = {
 }
 
 
-class Asked(msgspec.Struct, frozen=True):
+class Task(msgspec.Struct, frozen=True):
     """The task of the child."""
 
     contract: bytes
@@ -77,27 +77,27 @@ def inspect_apart(
     """Do the same as `inspect`, in a child. The bytes are copied into a seekable file and verified on the way."""
     expects = type(contract) is not DataContract
     confined = contract.format not in UNCONFINED
-    asked = Asked(canonical(contract), expects, source, before, MEMORY, SECONDS, confined)
+    task = Task(canonical(contract), expects, source, before, MEMORY, SECONDS, confined)
     try:
-        return _asked(scratch, open_body, asked, accept, hold)
+        return _in_child(scratch, open_body, task, accept, hold)
     except Died as death:
-        return _held(source, contract.format, death.how)
+        return _unreadable(source, contract.format, death.how)
 
 
 def describe_apart(scratch: Callable[[], BinaryIO], open_body: Callable[[], BinaryIO], form: str) -> dict[str, Any]:
     """Return the description of a file that passed; empty if it cannot be read any more."""
     contract = msgspec.convert({"format": form}, DataContract)
-    asked = Asked(canonical(contract), False, "", 0, MEMORY, SECONDS, form not in UNCONFINED, only_described=True)
+    task = Task(canonical(contract), False, "", 0, MEMORY, SECONDS, form not in UNCONFINED, only_described=True)
     try:
-        return _asked(scratch, open_body, asked, lambda _: None, lambda _: None).described or {}
+        return _in_child(scratch, open_body, task, lambda _: None, lambda _: None).described or {}
     except Died:
         return {}
 
 
-def _asked(
+def _in_child(
     scratch: Callable[[], BinaryIO],
     open_body: Callable[[], BinaryIO],
-    asked: Asked,
+    task: Task,
     accept: Callable[[bytes], None],
     hold: Callable[[bytes], None],
 ) -> Inspection:
@@ -110,8 +110,8 @@ def _asked(
         file.flush()
         given = _Given(file, size)
         try:
-            seconds = asked.seconds + size // PER_SECOND
-            return _answer(given, msgspec.structs.replace(asked, seconds=seconds), accept, hold)
+            seconds = task.seconds + size // PER_SECOND
+            return _answer(given, msgspec.structs.replace(task, seconds=seconds), accept, hold)
         finally:
             given.close()
 
@@ -143,8 +143,8 @@ class _Given:
             os.close(self._own)
 
 
-def _answer(given: _Given, asked: Asked, accept: Callable[[bytes], None], hold: Callable[[bytes], None]) -> Inspection:
-    told = in_memory(msgspec.json.encode(asked))  # too long for a command line, and other users could read it there
+def _answer(given: _Given, task: Task, accept: Callable[[bytes], None], hold: Callable[[bytes], None]) -> Inspection:
+    told = in_memory(msgspec.json.encode(task))  # too long for a command line, and other users could read it there
     try:
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", "kfm.engine.isolation.sandbox_child", str(told)],
@@ -157,7 +157,7 @@ def _answer(given: _Given, asked: Asked, accept: Callable[[bytes], None], hold: 
     finally:
         os.close(told)
     late = threading.Event()
-    watch = threading.Timer(PATIENCE * asked.seconds, _end, (child, late))
+    watch = threading.Timer(PATIENCE * task.seconds, _end, (child, late))
     watch.daemon = True
     watch.start()
     answer: Inspection | None = None
@@ -226,7 +226,7 @@ def _how(code: int) -> str:
     return "took more memory than it may" if code == 3 else "ended before it had read it"
 
 
-def _held(source: str, form: str, how: str) -> Inspection:
+def _unreadable(source: str, form: str, how: str) -> Inspection:
     what = f"the reader of {form} {how}; the source is held"
     cause = Finding(source=source, rule=f"{form}.limits", message=what, row=0, column="", held=True)
     return nothing_found(cause)

@@ -11,7 +11,7 @@ from typing import BinaryIO
 import msgspec
 
 from kfm.engine.isolation.landlock import confine, readable
-from kfm.engine.isolation.sandbox import FRAME, Asked
+from kfm.engine.isolation.sandbox import FRAME, Task
 from kfm.errors import KfmError, Unavailable
 from kfm.model.format_rules import ExpectingContract
 from kfm.model.records import DataContract
@@ -62,35 +62,35 @@ def bound(memory: int, seconds: int) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 
 
-def _found(asked: Asked, contract: DataContract, frames: _Frames) -> Inspection:
-    if asked.only_described:
+def _found(task: Task, contract: DataContract, frames: _Frames) -> Inspection:
+    if task.only_described:
         from kfm.validation.grids import describe
 
         return nothing_found(described=describe(_Source().open, contract.format))
     return inspect(
         _Source().open,
         contract,
-        asked.source,
+        task.source,
         lambda body: frames.stream(b"a", body),
         lambda body: frames.stream(b"h", body),
-        asked.before,
+        task.before,
     )
 
 
 def main(words: list[str]) -> int:
     with os.fdopen(int(words[0]), "rb") as told:
-        asked = msgspec.json.decode(told.read(), type=Asked)
+        task = msgspec.json.decode(told.read(), type=Task)
     frames = _Frames()
-    bound(asked.memory, asked.seconds)
-    contract = msgspec.json.decode(asked.contract, type=ExpectingContract if asked.expects else DataContract)
-    if not confine(readable(), (0,)) and asked.confined:
+    bound(task.memory, task.seconds)
+    contract = msgspec.json.decode(task.contract, type=ExpectingContract if task.expects else DataContract)
+    if not confine(readable(), (0,)) and task.confined:
         what = f"files of the format {contract.format} are read only where their reader can be confined"
         frames.send(b"x", msgspec.json.encode(("unavailable", what, "use Linux 5.13 or newer, with Landlock")))
         return 0
     for name in _LEFT_OUT:
         sys.modules[name] = None  # type: ignore[assignment]
     try:
-        found = _found(asked, contract, frames)
+        found = _found(task, contract, frames)
     except MemoryError:
         return OUT_OF_MEMORY
     except KfmError as problem:

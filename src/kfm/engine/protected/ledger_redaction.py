@@ -19,7 +19,7 @@ def append(guards: Guards, receipt: Receipt, op: str, standing: Classification |
     if guards.protection is None:
         tx.ledger.append(receipt, op=op)
         return
-    known = standing or _standing_of(receipt.dataset, tx)
+    known = standing or _current_classification(receipt.dataset, tx)
     if known is None or known.level == "public":
         tx.ledger.append(receipt, op=op)
         return
@@ -38,7 +38,7 @@ def append(guards: Guards, receipt: Receipt, op: str, standing: Classification |
     tx.ledger.append(receipt, op=op, governed=said, key=key)
 
 
-def _standing_of(dataset: str, tx: Tx) -> Classification | None:
+def _current_classification(dataset: str, tx: Tx) -> Classification | None:
     """Return the classification of the current version, for an operation or for a run that ended before it knew its
     own."""
     for zone in ("processed", "published"):

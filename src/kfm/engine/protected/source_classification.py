@@ -75,9 +75,9 @@ class SourceClassifier:
     def objects_for(self, request: FetchRequest) -> Objects:
         """Return the store for the bytes of a source. Denied, before anything is fetched, if the source is closed or
         its key is missing."""
-        standing = self.standing(request.uri, request.base_dir, "", request.name)
+        standing = self.usable_classification(request.uri, request.base_dir, "", request.name)
         if _is_protected(standing):
-            return self._sealed(standing)
+            return self._encrypted_store(standing)
         if not self._screens:
             return self._objects
         return ScreenedObjects(
@@ -90,7 +90,9 @@ class SourceClassifier:
     def guarded(self, request: FetchRequest) -> FetchRequest:
         """Return the request of a source that is not protected with the addresses that are: no redirect may lead there,
         because its bytes would be stored in clear."""
-        if "://" not in request.uri or _is_protected(self.standing(request.uri, request.base_dir, "", request.name)):
+        if "://" not in request.uri or _is_protected(
+            self.usable_classification(request.uri, request.base_dir, "", request.name)
+        ):
             return request
         labels = self.protection.labels.labels
         closed = [one.of.source for one in labels if _is_protected(label_classification(one, self.today))]
@@ -103,18 +105,18 @@ class SourceClassifier:
         another form."""
         if known is None:
             return None
-        standing = self.standing(request.uri, request.base_dir, "", request.name)
+        standing = self.usable_classification(request.uri, request.base_dir, "", request.name)
         wanted = self.key_for(standing).key_id if _is_protected(standing) else ""
         if sealed_with(self._objects, known.content_hash) != wanted:
             return None
         if not wanted and self._screens:
-            standing = self.standing(request.uri, request.base_dir, known.content_hash, request.name)
+            standing = self.usable_classification(request.uri, request.base_dir, known.content_hash, request.name)
         return None if not wanted and _is_protected(standing) else known
 
     def classified(self, request: FetchRequest, ref: SourceRef, contract: DataContract | None) -> SourceRef:
         """Return a fetched source with its classification, and add what the state must remember to the facts."""
         plain = self.plain_digest(ref.content_hash)
-        standing = self.standing(request.uri, request.base_dir, plain, request.name)
+        standing = self.usable_classification(request.uri, request.base_dir, plain, request.name)
         if not _is_protected(standing):
             return msgspec.structs.replace(ref, standing=standing)
         key = self.key_for(standing)
@@ -151,7 +153,7 @@ class SourceClassifier:
     def inherited(self, ref: SourceRef) -> SourceRef:
         """Return an unpinned ref with its classification: that of its version, or restricted if the object is
         encrypted. Denied if it is closed."""
-        standing = self.version_stands(ref)
+        standing = self.version_classification(ref)
         if standing is not None:
             if standing.level == "closed":
                 raise Denied(
@@ -180,7 +182,7 @@ class SourceClassifier:
                 rule="standing.changed",
             )
 
-    def version_stands(self, ref: SourceRef) -> Classification | None:
+    def version_classification(self, ref: SourceRef) -> Classification | None:
         """Return the classification of another dataset's version: the stricter of today's and of that when it was
         made."""
         if not ref.uri.startswith(REF):
@@ -193,9 +195,9 @@ class SourceClassifier:
 
     # -- classification
 
-    def standing(self, uri: str, base: str, plain: str, name: str = "") -> Classification | None:
+    def usable_classification(self, uri: str, base: str, plain: str, name: str = "") -> Classification | None:
         """Return the classification of a source; None if there is none. Denied if it is closed."""
-        standing = self.stands(uri, base, plain, name)
+        standing = self.classification(uri, base, plain, name)
         if standing is not None and standing.level == "closed":
             raise Denied(
                 f"a source of {self._dataset} is closed: " + ", ".join(standing.rules),
@@ -204,22 +206,22 @@ class SourceClassifier:
             )
         return standing
 
-    def stands(self, uri: str, base: str, plain: str, name: str = "") -> Classification | None:
+    def classification(self, uri: str, base: str, plain: str, name: str = "") -> Classification | None:
         """Return the classification of a source, closed or not; None if there is none."""
         found = self.labelled(uri, base, plain, name) + self._remembered(uri, base, plain)
         return joined(found) if found else None
 
-    def stands_now(self, ref: SourceRef) -> Classification | None:
+    def classification_now(self, ref: SourceRef) -> Classification | None:
         """Return the classification today of a source that was read before. Its stored bytes count if the key is
         available."""
         base = self._world.request.base_dir
         if not ref.sealed_with:
-            return self.stands(ref.uri, base, ref.content_hash, ref.name)
+            return self.classification(ref.uri, base, ref.content_hash, ref.name)
         key = self.protection.with_id(ref.sealed_with)
         by_digest = key is not None and any(label.of.bytes_ for label in self.protection.labels.labels)
         plain = self.plain_digest(ref.content_hash) if by_digest else ""
         kept = self._state.protected.standing(f"sealed/{ref.content_hash}")
-        found = [self.stands(ref.uri, base, plain, ref.name), None if kept is None else aged(kept, self.today)]
+        found = [self.classification(ref.uri, base, plain, ref.name), None if kept is None else aged(kept, self.today)]
         said = [standing for standing in found if standing is not None]
         return joined(said) if said else None
 
@@ -281,13 +283,13 @@ class SourceClassifier:
     def encryption_for(self, standing: Classification) -> Encryption:
         return Encryption(self.key_for(standing), self.protection.with_id)
 
-    def _sealed(self, standing: Classification) -> Objects:
+    def _encrypted_store(self, standing: Classification) -> Objects:
         return EncryptedObjects(self._objects, self.encryption_for(standing), self._plain.__setitem__)
 
     def _by_bytes(self, request: FetchRequest, plain: str, pieces: Callable[[], Iterator[bytes]]) -> Objects:
-        standing = self.standing(request.uri, request.base_dir, plain, request.name)
+        standing = self.usable_classification(request.uri, request.base_dir, plain, request.name)
         if _is_protected(standing):
-            return self._sealed(standing)
+            return self._encrypted_store(standing)
         from kfm.engine.protected.leak_check import check_fetched
 
         check_fetched(self._state, self.protection, self._dataset, pieces())
@@ -303,11 +305,11 @@ def check_resumed(context: RunContext, classifier: SourceClassifier, refs: Itera
     """Denied if a source of a resumed run is more protected today than when the run read it."""
     refs = list(refs)
     for ref in refs:
-        now = classifier.version_stands(ref) if ref.uri.startswith(REF) else classifier.stands_now(ref)
+        now = classifier.version_classification(ref) if ref.uri.startswith(REF) else classifier.classification_now(ref)
         if now is not None and is_more_closed(now, ref.standing or PUBLIC):
             raise Denied(
                 f"a source of {context.dataset} is more protected than when this run read it: " + ", ".join(now.rules),
-                hint=f"end the run: `kfm run {context.asked_for} --abandon --reason …`",
+                hint=f"end the run: `kfm run {context.arguments} --abandon --reason …`",
                 rule="standing.changed",
             )
     settle_classification(context, classifier, refs)

@@ -87,7 +87,7 @@ class Case(NamedTuple):
     source: str
     headers: tuple[tuple[str, bytes], ...]
     body: bytes
-    statuses: frozenset[int]  # what the door may answer
+    statuses: frozenset[int]  # what the receiver may answer
     effect: str  # the delivery it stands for, or empty: it must leave nothing
 
     def request(self) -> bytes:
@@ -270,7 +270,7 @@ class Senders:
 
 
 async def send_all(port: int, cases: list[Case], connections: int = 16) -> list[int]:
-    """The status of each, in their order. Each sender keeps its connection as long as the door does."""
+    """The status of each, in their order. Each sender keeps its connection as long as the receiver does."""
     answers = [0] * len(cases)
     waiting = iter(range(len(cases)))
 

@@ -49,7 +49,7 @@ def kfm(site: Path, now_ms: int, *words: str) -> subprocess.CompletedProcess[byt
 
 
 def sent(site: Path, now_ms: int, count: int, seed: int) -> list[Case]:
-    """Taken by the door and run, all at this instant."""
+    """Taken by the receiver and run, all at this instant."""
     senders = Senders(seed, now=lambda: now_ms, count=seed * 10_000)
     cases = [senders.valid() for _ in range(count)]
     with served(site, KFM_NOW=rfc3339(now_ms)) as (port, _process):
@@ -87,7 +87,7 @@ def test_what_is_past_its_time_is_dropped_and_no_replay_of_it_begins_a_run(site:
         assert {again(session, case) for case in (*github, *late)} == {"known"}
     with opened(site, now, KFM_KEEP_DAYS="4000") as session:
         assert {again(session, case) for case in rest} == {"refused"}, "what was dropped stays so"
-    for clock, stale in ((now, 403), (BEGIN, 200)):  # the door, also if its clock is set back
+    for clock, stale in ((now, 403), (BEGIN, 200)):  # the receiver, also if its clock is set back
         with served(site, KFM_NOW=rfc3339(clock)) as (port, _process):
             answers = asyncio.run(send_all(port, old))
         assert {(case.source == "hub", answer) for case, answer in zip(old, answers, strict=True)} == {

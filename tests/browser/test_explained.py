@@ -1,4 +1,6 @@
-"""The page that explains a dataset, in a real browser: it asks nobody for anything, and everybody can read it."""
+"""The page that explains a dataset, in a real browser: it requests nothing from the network, and every reader can use
+it.
+"""
 
 from __future__ import annotations
 

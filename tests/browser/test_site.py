@@ -1,4 +1,4 @@
-"""The site of the docs: it is whole, asks nobody for anything, is searched from a file, and everybody can read it."""
+"""The site of the docs is complete, requests nothing from the network, is searched from a file, and is accessible."""
 
 from __future__ import annotations
 

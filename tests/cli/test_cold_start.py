@@ -26,7 +26,7 @@ from tests.node.config_samples import settings
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = ["run", "a", "", "b c", "--json", "-q", "--quiet", "-v", "--verbose", "--no-color", "--dry-run", "--exit-code",
          "--force", "--", "-", "-x", "--reason", "--json=1", "--js", "-qv", "plan"]  # fmt: skip
-# What a run that finds nothing to do has no use for. Each was loaded once, or is loaded by what stands beside it.
+# What a run that finds nothing to do has no use for. Each was loaded once, or is loaded by what stands next to it.
 NOT_NEEDED = {"argparse", "ast", "gettext", "shutil", "tempfile", "subprocess", "socket", "ssl", "urllib", "http",
               "json", "inspect", "dis", "dataclasses", "logging", "email", "difflib", "csv", "asyncio", "concurrent",
               "multiprocessing", "queue", "pyarrow", "regorus", "cryptography", "yaml"}  # fmt: skip

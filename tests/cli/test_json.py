@@ -170,7 +170,7 @@ def interrupt(ran: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def branched() -> None:
-    """The installation as a repository, with a branch beside the one that is checked out."""
+    """The installation as a repository, with a branch next to the one that is checked out."""
     who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
     Path(".gitignore").write_text(".kfm/\npublic/\n")
     for words in (("init", "-q", "-b", "main"), ("add", "-A"), (*who, "commit", "-qm", "all"), ("branch", "other")):

@@ -83,7 +83,7 @@ def body_of(source: Case) -> bytes:
 
 
 def examined(name: str, body: bytes, contract: DataContract, objects: dict[str, bytes]) -> SourceRef:
-    """The source as the walk would hand it on: held against its contract."""
+    """The source as a run passes it on: checked against its contract."""
     accepted: list[bytes] = []
     report = inspect(lambda: io.BytesIO(body), contract, name, accepted.append, lambda _held: None)
     if report.held:
@@ -96,4 +96,4 @@ def examined(name: str, body: bytes, contract: DataContract, objects: dict[str, 
 
 
 class Held(KfmError):
-    """In short what the walk says of a held source."""
+    """In short what a run says of a quarantined source."""

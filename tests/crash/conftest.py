@@ -19,7 +19,7 @@ _MEMORY = "/dev/shm"  # kills do not care for the disk, only power cuts do
 
 class _Nobody:
     def ack(self, receipt: object) -> None:
-        """Nobody listens."""
+        """No process listens."""
 
 
 @pytest.fixture(scope="session")

@@ -125,7 +125,7 @@ def perform(session: Session, command: Command) -> Receipt:
 
 
 def play(folder: str, script: Script, voice: Voice, *, start: int = 0, clock: Clock | None = None) -> None:
-    """Type the commands from number `start` on, each in a house of its own."""
+    """Type the commands from number `start` on, each in a session of its own."""
     for n, command in enumerate(script.commands[start:], start):
         lay_out(folder, command, n)
         with session_in(folder, clock) as session:

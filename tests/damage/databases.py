@@ -56,7 +56,7 @@ def _one(_receipt: Receipt) -> None:
 
 @lru_cache
 def database(kind: str) -> Database:
-    """`closed`: one file, everything in it. `killed`: the same work, still in a log beside it. `half`: some of it."""
+    """`closed`: one file, everything in it. `killed`: the same work, still in a log next to it. `half`: some of it."""
     folder = tempfile.mkdtemp()
     path = os.path.join(folder, "state")
     try:

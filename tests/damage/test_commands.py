@@ -58,7 +58,7 @@ def state(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def everything() -> dict[str, bytes]:
-    """Every file that says something: not the locks, and not what SQLite leaves empty beside a database."""
+    """Every file that says something: not the locks, and not what SQLite leaves empty next to a database."""
     found = {str(p): p.read_bytes() for p in Path().rglob("*") if p.is_file()}
     return {
         name: body

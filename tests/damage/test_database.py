@@ -1,7 +1,7 @@
 """Promise 4, F05 for SQLite: bits flipped in the database and in its log, ends cut off, pages moved about.
 
 Each must end as what it was or as a refusal (exit 65). SQLite itself takes the first damaged frame of a
-log for its torn end and drops what follows without a word; the note beside the database is what tells.
+log for its torn end and drops what follows without a word; the note next to the database is what tells.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Site:
         return tree(self.folder / "catalog")
 
     def fresh(self) -> dict[str, bytes]:
-        """As it is if it is built anew from the state."""
+        """As it is if it is built again from the state."""
         folder = self.folder / "anew"
         shutil.rmtree(folder, ignore_errors=True)
         with self.open("read") as session:
@@ -97,7 +97,7 @@ class Site:
         return tree(folder)
 
     def sound(self) -> None:
-        """As if built anew, every link leads to a file, and every file is linked to."""
+        """As if built again, every link leads to a file, and every file is linked to."""
         assert self.catalog == self.fresh()
         broken, orphans = links(self.folder / "catalog")
         assert (broken, orphans) == ([], [])

@@ -32,7 +32,7 @@ Work = Callable[[], Any]
 
 
 def typed(site: Installation, command: Callable[[Session], Receipt]) -> Told:
-    """One command, as typed: a house of its own, and what was said is settled."""
+    """One command, as typed: a session of its own, and what was said is settled."""
 
     def one() -> Receipt:
         with site.open() as session:

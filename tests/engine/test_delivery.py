@@ -31,7 +31,7 @@ class Power(BaseException):
 
 
 def promoted(site: Installation, versions: int = 1, dataset: str = "demo") -> None:
-    """That many versions made and promoted, and nobody told."""
+    """That many versions made and promoted, and nothing delivered."""
     with site.open() as session:
         for n in range(versions):
             site.source(f"{dataset} {n}", dataset)

@@ -157,13 +157,13 @@ NOTHING_TO_SEE = {  # after runs: no trigger was kept, and that is not what was 
     ("triggers", "show", "TRIGGER"): 3,
     ("webhooks", "verify", "gauges", "--body", "data/gauges.csv", "--header", "SIGNED"): 4,
     ("verify", "gauges"): 68,
-    ("audit", "verify"): 68,  # nobody signs here
+    ("audit", "verify"): 68,  # no process signs here
     ("policy", "test"): 3,  # nobody added policies
     ("review", "show", "0" * 16): 3,  # nothing waits
     ("audit", "prove", "1"): 3,
     ("audit", "consistency", "1"): 3,
 }
-# The same through the runners' door: `python -m updater …`.
+# The same through the runners' command line: `python -m updater …`.
 RUNNER: tuple[tuple[str, ...], ...] = (
     ("run", "--dry-run"),
     ("run", "--dry-run", "--artifacts", "ARTIFACTS"),
@@ -309,7 +309,7 @@ def part_of(part: int, state: str, every: Iterable[Any]) -> list[Any]:
 def test_no_call_to_the_system_changes_anything(
     state: str, part: int, tmp_path: Path, server: Server, count: Count
 ) -> None:
-    """Also without PYTHONDONTWRITEBYTECODE: the code of an updater is read, and nothing is left beside it."""
+    """Also without PYTHONDONTWRITEBYTECODE: the code of an updater is read, and nothing is left next to it."""
     need_strace()
     compileall.compile_dir(Path(kfm.__file__).parent, quiet=2)  # as an installed program is
     site = standing(state, tmp_path / "site", server)
@@ -464,7 +464,7 @@ def test_on_a_read_only_tree_every_command_answers_the_same(
         assert real.code == 74 and "read-only" in real.err, "the tree can be written"
 
 
-# ------------------------------------------------------------------------ what is foretold is what happens
+# ------------------------------------------------------------------------ what is predicted is what happens
 
 
 def as_if_real(value: Any) -> Any:

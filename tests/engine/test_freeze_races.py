@@ -68,7 +68,7 @@ def promote(session: Session) -> Receipt:
 
 
 def before_transaction(session: Session, number: int, what: Callable[[], object]) -> Callable[[], bool]:
-    """Let something happen just before the house begins its transaction number so and so; was there one?"""
+    """Let something happen just before the session begins its transaction number so and so; was there one?"""
     begun = 0
     transaction = session.state.transaction
 
@@ -242,7 +242,7 @@ def freezing_among_others(site: Installation, rng: random.Random, rounds: int, s
         after = {entry.run_id: entry.outcome for entry in session.state.ledger.entries() if entry.index > len(ledger)}
         answers = {ended.run_id for name in kept if (ended := session.state.inbox.ended(name)) is not None}
     assert len(answers) == len(kept) and answers | set(left) <= set(after), "something kept was not taken up"
-    # A run that was left before it was planned is begun anew if its source has changed, and says so itself.
+    # A run that was left before it was planned is begun again if its source has changed, and says so itself.
     anew = [run_id for run_id in left if after[run_id] == "superseded"]
     assert len(after) <= len(kept) + len(left) + len(anew), "something kept was taken up twice"
     site.sound()

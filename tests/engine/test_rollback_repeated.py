@@ -30,7 +30,7 @@ def test_an_order_killed_past_its_commit_and_given_again_does_not_undo_itself(si
     ref = f"{zone}/rain"
     with open_session(config.load(str(site.folder / "kfm.yml"), {})) as session:
         assert run_operation(session, "rollback", "rain", {"ref": ref}, reason="wrong").outcome == "done"
-        # It dies here: committed, and nobody was told.
+        # It dies here: committed, and nothing was delivered.
     option = [] if zone == "published" else ["--ref", ref]
     for _ in range(2):
         answer = site.kfm("rollback", "rain", *option, "--reason", "wrong", code=3)

@@ -156,7 +156,7 @@ def _ddm(value: float) -> str:
 
 
 def utm(lat: float, lng: float, zone: int) -> tuple[float, float]:
-    """Easting and northing after Krueger, to the millimetre within the zone and beside it."""
+    """Easting and northing after Krueger, to the millimetre within the zone and next to it."""
     a, f = 6378137.0, 1 / 298.257223563
     n = f / (2 - f)
     big = a / (1 + n) * (1 + n**2 / 4 + n**4 / 64)

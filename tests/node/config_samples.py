@@ -107,7 +107,7 @@ def good(pick: random.Random) -> dict[str, Any]:
 
 
 def spoiled(pick: random.Random, settings: Any, info: Any) -> Any:
-    """The same with some part of it anew."""
+    """The same with some part of it replaced."""
     info = record_shape.bare(info)
     if pick.random() < 0.15 or not isinstance(settings, dict):
         return value(pick, info, 0.1)

@@ -81,7 +81,7 @@ class Site:
         return self._python.kfm(*words, expect=code)
 
     def run(self, *words: str, code: int | None = 0, env: Mapping[str, str] | None = None) -> Seen:
-        """One command by whoever's turn it is."""
+        """One command by the runner whose turn it is."""
         runner = self._runner(len(self.seen))
         if "--dry-run" not in words:
             shutil.rmtree(self.folder / ".kfm/artifacts", ignore_errors=True)
@@ -107,7 +107,7 @@ class Site:
         return self._python.kfm(*words, env=env, expect=None, program="updater")
 
     def dry(self, *words: str, code: int | None = 0) -> Seen:
-        """The same, and nothing may have changed; what it foretells is written beside the installation."""
+        """The same, and nothing may have changed; what it predicts is written next to the installation."""
         before = stamps(self.folder)
         foretold = self.folder.parent / "foretold"
         shutil.rmtree(foretold, ignore_errors=True)

@@ -88,7 +88,7 @@ CHANGING = {
 
 
 class Foreteller:
-    """Does everything dry and then really, and holds what was foretold to what was done, byte for byte."""
+    """Does everything dry and then really, and holds what was predicted to what was done, byte for byte."""
 
     def __init__(self, runner: str, place: Path, config: str) -> None:
         self.runner = runner

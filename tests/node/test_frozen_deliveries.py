@@ -26,14 +26,14 @@ class Weather(Site):
         return Blocked(self.folder / "public")
 
     def tell(self, code: int = 0) -> None:
-        """By whoever's turn it is: any command that settles."""
+        """By the runner whose turn it is: any command that settles."""
         self.run("run", "other", code=code)
 
     def public(self, name: str) -> dict[str, bytes]:
         return contents(self.folder / "public/datasets" / name)
 
     def versions(self, name: str) -> set[str]:
-        """The folders of versions in which there is a file, and the manifests beside them."""
+        """The folders of versions in which there is a file, and the manifests next to them."""
         return {path.split("/")[1].removesuffix(".ndjson") for path in self.public(name) if "/" in path}
 
     def pointer(self, name: str) -> str:

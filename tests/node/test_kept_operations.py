@@ -33,7 +33,7 @@ class Rain(Site):
         return rows
 
     def resumed(self, code: int = 0) -> list[tuple[str, str, str]]:
-        """By whoever's turn it is: what became of what waited, with the error if there is one."""
+        """By the runner whose turn it is: what became of what waited, with the error if there is one."""
         before = len(self.receipts())
         self.kfm("resume", code=code)
         found = [(r["updater_id"], r["outcome"], r["errors"]) for r in self.receipts()[before:]]

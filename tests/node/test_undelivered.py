@@ -28,7 +28,7 @@ class Weather(Site):
         return str(json.loads((self.folder / f"public/datasets/{name}/current.json").read_bytes())["version"])
 
     def resumed(self, code: int = 0) -> None:
-        """By whoever's turn it is."""
+        """By the runner whose turn it is."""
         if self._runner(0) == "node":
             self.run("run", "rain", code=None)
         else:

@@ -31,7 +31,7 @@ def short(version: str) -> str:
 
 
 def ordered(site: Weather, *words: str) -> None:
-    """Committed by Python; told by whoever's turn it is."""
+    """Committed by Python; told by the runner whose turn it is."""
     with site.blocked():
         site.kfm(*words, code=74)
     site.tell()

@@ -1,4 +1,4 @@
-"""The questions that are allowed, from the one place where they are written: beside the policies' own tests."""
+"""The allowed requests, from the one place where they are written: next to the policies' own tests."""
 
 from __future__ import annotations
 

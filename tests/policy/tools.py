@@ -1,7 +1,7 @@
 """OPA, Conftest and tools of workflows, built from Go once per machine into a folder outside the clone: `make tools`.
 
 Go holds every module against its checksum database. The version is in the file's name, so that another one is built
-anew, and a build that was interrupted leaves nothing behind that looks like a program.
+again, and a build that was interrupted leaves nothing behind that looks like a program.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ class Speaker(Reader):
 
 
 def published(folder: str) -> dict[str, bytes]:
-    """Every file in the public folder, and the receipts and events beside it, by the path it was published under."""
+    """Every file in the public folder, and the receipts and events next to it, by the path it was published under."""
     found: dict[str, bytes] = {}
     for root, below in (("public", "."), ("", "receipts"), ("", "events")):
         top = Path(folder, root)

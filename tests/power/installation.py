@@ -153,7 +153,7 @@ class Installation:
         told(receipt)
 
     def settle(self) -> None:
-        """As a house does before it acknowledges anything."""
+        """As a session does before it acknowledges anything."""
         if self.publisher is None:
             self.state.sync()
         else:

@@ -190,7 +190,7 @@ class Counting(SimFs):
 
 
 class Uninterrupted(NamedTuple):
-    """What the walk ends in when nothing happens, the files it publishes, and the steps the disk took for it."""
+    """What the run ends in when nothing happens, the files it publishes, and the steps the disk took for it."""
 
     result: dict[str, bytes]
     files: dict[str, bytes]
@@ -220,7 +220,7 @@ def untold(body: bytes, files: dict[str, bytes]) -> bool:
 
 
 def same_in_the_end(found: dict[str, bytes], files: dict[str, bytes]) -> bool:
-    """The files that an undisturbed walk leaves, but for events that nobody had to be told of."""
+    """The files that an undisturbed run leaves, but for events that nobody had to be told of."""
     return found == {name: body for name, body in files.items() if name in found or not untold(body, files)}
 
 

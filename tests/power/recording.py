@@ -1,7 +1,7 @@
 """Writes down every byte SQLite gives to the disk while a real run goes on, and makes of it the disks
 that a power cut at any point could have left.
 
-The shared memory beside a database is not durable and not written down. What is: the database, its log,
+The shared memory next to a database is not durable and not written down. What is: the database, its log,
 its rollback journal while it is being made, and the note of what was acknowledged.
 """
 
@@ -159,7 +159,7 @@ class Disk:
 
 
 def disks(tape: Tape, random: Random, count: int) -> Iterator[tuple[int, dict[str, bytes]]]:
-    """`count` disks, each cut after a random event (given with it); half of the cuts beside a sync or a mark."""
+    """`count` disks, each cut after a random event (given with it); half of the cuts next to a sync or a mark."""
     edges = [n for n, event in enumerate(tape.events) if event.what in ("sync", "mark", "delete", "truncate", "open")]
     points = sorted(
         random.randrange(len(tape.events))

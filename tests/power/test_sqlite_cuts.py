@@ -62,7 +62,7 @@ class Observed(SqliteTables):
 
 
 class Recorded:
-    """One walk through the list of an installation, on tape."""
+    """One run through the list of an installation, on tape."""
 
     def __init__(self, folder: str, checkpoint: int, reopen: bool) -> None:
         self.tape = Tape(folder)

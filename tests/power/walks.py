@@ -87,7 +87,7 @@ class Stored(SimObjects):
 
 @contextmanager
 def small_rows() -> Iterator[None]:
-    """Outputs above INLINE bytes are files, so that a small walk has some."""
+    """Outputs above INLINE bytes are files, so that a small run has some."""
     before = objects_module.INLINE_MAX
     objects_module.INLINE_MAX = execute_module.INLINE_MAX = INLINE
     try:
@@ -109,7 +109,7 @@ def start(fs: SimFs, heard: Heard, gauges: type[Gauges] = Gauges) -> Installatio
 
 @lru_cache
 def uninterrupted(gauges: type[Gauges]) -> tuple[dict[str, bytes], int]:
-    """What the walk ends in when nothing happens, and how many steps the disk took for it."""
+    """What the run ends in when nothing happens, and how many steps the disk took for it."""
     with small_rows():
         fs, heard = SimFs(Random(0)), Heard()
         fs.fuel = 1 << 40
@@ -121,7 +121,7 @@ def uninterrupted(gauges: type[Gauges]) -> tuple[dict[str, bytes], int]:
 
 
 def play(seed: int, kind: type[SimFs] = SimFs, *, traced: bool = False, gauges: type[Gauges] = Gauges) -> SimFs:
-    """One walk with up to three interruptions, some of them inside the recovery from the one before."""
+    """One run with up to three interruptions, some of them inside the recovery from the one before."""
     expected, steps = uninterrupted(gauges)
     random = Random(seed)
     fs, heard = kind(random, traced=traced), Heard()

@@ -1,6 +1,6 @@
 """What may not be in the source, and where the few exceptions are.
 
-`make lint` runs this file, and with it the shape of the house (shape.py); it prints one `path:line: what` for each
+`make lint` runs this file, and with it the shape of the project (shape.py); it prints one `path:line: what` for each
 finding and exits 1 if there are any.
 """
 

@@ -1,4 +1,4 @@
-"""What may not be in the Node runner: the bans of the house, for its modules."""
+"""The bans of the project for the modules of the Node runner."""
 
 from __future__ import annotations
 

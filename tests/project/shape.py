@@ -16,7 +16,7 @@ MAX_LINES = 600
 MAX_FUNCTION = 80
 Graph = dict[str, set[str]]
 
-# Where a function of a module begins, as the house writes them: `function name(`, a method, or a name given to one.
+# Where a function of a module begins, as the project writes them: `function name(`, a method, or a name given to one.
 _BEGINS = re.compile(
     r"^(?P<indent> *)(?:export )?(?:default )?(?:"
     r"(?:async )?function\*? ?(?P<name>[\w$]*)\(|"

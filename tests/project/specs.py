@@ -4,7 +4,7 @@
     …
     <!-- end -->
 
-`make schemas` writes what is between the two lines. What the table says of a field is the comment beside it in the
+`make schemas` writes what is between the two lines. What the table says of a field is the comment next to it in the
 code, so a page cannot say of a record what the record does not.
 """
 

@@ -75,7 +75,7 @@ def copied(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def pushed(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
-    """What the contracts say of a house in which every room reaches too far, each in a module of its own."""
+    """What the contracts say of code in which every room reaches too far, each in a module of its own."""
     session = copied(tmp_path_factory.mktemp("pushed"))
     for number, (room, target, _) in enumerate(REACHES):
         module = session / "src" / "kfm" / room / f"seeded_{number}.py"

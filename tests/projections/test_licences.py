@@ -1,4 +1,4 @@
-"""Whatever somebody declares as the licence, what is said of it is valid in every grammar that speaks of licences."""
+"""For every declared licence, the exported metadata is valid in each format that has licences."""
 
 from __future__ import annotations
 

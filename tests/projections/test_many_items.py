@@ -89,7 +89,7 @@ def test_a_catalog_of_many_items_is_valid_to_pystac(
     monkeypatch.setattr(Draft7Validator, "check_schema", lambda _schema: None)
     set_validator(offline)
     try:
-        if count < 1000:  # a walk over the links costs pystac the square of their number
+        if count < 1000:  # a pass over the links costs pystac the square of their number
             assert pystac.Catalog.from_file(str(tmp_path / "catalog" / stac.ROOT)).validate_all() == count
         for path in files:
             assert pystac.read_file(path).validate()

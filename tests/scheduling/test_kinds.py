@@ -1,5 +1,6 @@
-"""What asks for a run beside the clock: events, anomalies, changes of what a static dataset is made by; and a newer
-instant that takes the place of an older run. Each is told by the receipt."""
+"""Events, anomalies, changes of a static dataset and newer instants request runs as the clock does. The receipt names
+each.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +116,7 @@ def test_a_static_one_runs_once_and_again_when_its_schema_its_code_or_a_tool_cha
 
 
 def delivered(site: Site, number: str) -> list[str] | None:
-    """A webhook, from its bytes at the door to the inbox."""
+    """A webhook, from its bytes at the receiver to the inbox."""
     import json
 
     said = {

@@ -72,7 +72,7 @@ def answered(path: Path) -> Counter[str]:
 
 
 def worn_out(path: Path, processes: int, ticks: int, seed: int) -> dict[str, int]:
-    """Let time pass over processes that are killed, stopped and begun anew."""
+    """Let time pass over processes that are killed, stopped and begun again."""
     pick = random.Random(seed)
     now = path.parent / "now"
     at_work = [begun(path, n) for n in range(processes)]

@@ -86,7 +86,7 @@ class Model:
 
 
 class History:
-    """One history of a pool over a store, step by step beside the model."""
+    """One history of a pool over a store, step by step next to the model."""
 
     def __init__(self, tables: Tables, seed: int) -> None:
         self.pick = random.Random(seed)

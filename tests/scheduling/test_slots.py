@@ -1,4 +1,4 @@
-"""Slots over a clock that the test moves: who goes first, what is owed to a pool, and what is free when."""
+"""Slots over a clock that the test moves: which run goes first, which minutes count for a pool, and what is free when."""
 
 from __future__ import annotations
 

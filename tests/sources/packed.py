@@ -1,4 +1,4 @@
-"""Archives as people pack them, and as nobody should."""
+"""Archives as people pack them, and hostile ones."""
 
 from __future__ import annotations
 

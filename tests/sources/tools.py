@@ -1,6 +1,6 @@
 """SeaweedFS, an S3 store, fetched once per machine into a folder outside the clone: `make tools`.
 
-pip holds the one file against its digest. The version is in the folder's name, so that another one is fetched anew.
+pip holds the one file against its digest. The version is in the folder's name, so that another one is fetched again.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from tests.store.backends import write
 ROWS = 6000
 
 
-@pytest.mark.parametrize("table", ["ledger", "receipts"])  # keyed rows, and rows beside their keys
+@pytest.mark.parametrize("table", ["ledger", "receipts"])  # keyed rows, and rows next to their keys
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("prefix", ["", "n/"])
 def test_a_row_that_was_read_is_not_passed_over_again(tmp_path: Path, table: str, reverse: bool, prefix: str) -> None:

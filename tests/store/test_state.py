@@ -46,7 +46,7 @@ def state(backend: Backend, clock: FixedClock) -> Iterator[StoredState]:
 
 
 def again(backend: Backend, state: StoredState) -> StoredState:
-    """The same state, opened anew where that means something."""
+    """The same state, opened again where that means something."""
     return StoredState(backend.reopen(state.tables), state.now_ms)
 
 

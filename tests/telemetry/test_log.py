@@ -181,7 +181,7 @@ def test_the_null_log_takes_everything() -> None:
 
 
 def test_event_names_are_noun_and_past_participle() -> None:
-    """Of every literal event name in the house: `run.committed`, never `committing run`."""
+    """Of every literal event name in the code: `run.committed`, never `committing run`."""
     irregular = {
         "held",
         "left",

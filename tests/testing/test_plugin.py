@@ -1,4 +1,4 @@
-"""The plugin in somebody's own pytest: the fixture is there, its message is read, and nothing else changes."""
+"""The plugin in a user's own pytest: the fixture is there, its message is shown, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_whoever_does_not_ask_for_it_loads_nothing_of_it(tmp_path: Path) -> None
 
 
 def test_pytest_finds_it_by_itself() -> None:
-    """Under the name it has as a module, so that `-p` beside it is no second plugin."""
+    """Under the name it has as a module, so that `-p` next to it is no second plugin."""
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

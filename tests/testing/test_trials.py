@@ -1,4 +1,4 @@
-"""A trial lets a good updater pass, and tells what is wrong with a bad one so that a newcomer knows what to do."""
+"""A trial accepts a good updater, and says what is wrong with a bad one so that a newcomer knows what to do."""
 
 from __future__ import annotations
 

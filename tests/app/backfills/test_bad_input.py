@@ -113,7 +113,7 @@ def test_a_file_of_keys_is_refused_at_its_line(body: bytes, line: int, words: st
 
 @pytest.mark.parametrize("kind", ["station", "tile", "cell"])
 def test_a_line_that_is_no_key_is_not_quoted(kind: str, site: Site) -> None:
-    """Somebody may have named a file of protected data."""
+    """An operator may have named a file of protected data."""
     (site.folder / LISTED).write_text("burial 17, 38.5, -97.2\n")
     site.declare(f"{{kind: {kind}, file: {LISTED}}}")
     said = told(site, "plan", "january")

@@ -169,7 +169,7 @@ def test_what_is_rolled_back_below_stays_so_until_something_new_comes(tmp_path: 
     run_operation(site.session, "rollback", "below", {"ref": "processed/below"}, reason="wrong")
     site.settled()
     site.session.close()
-    site = opened(tmp_path / "kfm.yml")  # one that is started anew looks at everything
+    site = opened(tmp_path / "kfm.yml")  # one that is started again looks at everything
     site.settled()
     assert site.text("below") == "1"
     site.changed("3")

@@ -93,7 +93,7 @@ def item(name: str, href: str, of: str | None = None, **asset: Any) -> dict[str,
 
 
 def static_catalog(folder: Path, names: tuple[str, ...] = ("wells-2023", "wells-2024")) -> None:
-    """As pystac writes one: a catalog, a collection, its items, and the files beside them."""
+    """As pystac writes one: a catalog, a collection, its items, and the files next to them."""
     from datetime import UTC, datetime
 
     import pystac

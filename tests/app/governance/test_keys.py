@@ -92,7 +92,7 @@ def test_a_revoked_key_counts_for_nothing_and_stays_revoked(site: Site) -> None:
 
 
 def broken_lists(site: Site) -> dict[str, bytes | None]:
-    """What somebody might put in the place of the list."""
+    """What an attacker might put in the place of the list."""
     older = (site.folder / "keys.json").read_bytes()
     assert site.add("olli", "--role", "operator").code == 0
     newer = json.loads((site.folder / "keys.json").read_bytes())

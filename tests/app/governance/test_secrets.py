@@ -139,7 +139,7 @@ class Handler(BaseHTTPRequestHandler):
     do_POST = do_PATCH = do_DELETE = do_GET
 
     def log_message(self, *_said: object) -> None:
-        """Nobody listens."""
+        """No process listens."""
 
 
 SENT = {"header": HEADER, "query": QUERY, "file": FILE, "token": TOKEN}
@@ -274,7 +274,7 @@ def a_message(site: Site, screen: Screen) -> None:
 
 
 def mistakes(site: Site, server: Server, screen: Screen) -> None:
-    """What somebody might write where it does not belong: it is refused, and not said back."""
+    """What an attacker might write where it does not belong: it is refused, and not said back."""
     port = server.server_address[1]
     files = {
         "kfm.yml": [

@@ -246,7 +246,7 @@ def test_what_a_person_took_back_stays_back_until_there_is_something_new(kfm: Kf
     run(kfm)
     assert public() not in ("", first, second)
     third = public()
-    change(2)  # what was taken back, made anew: nobody has agreed to it
+    change(2)  # what was taken back, made again: nobody has agreed to it
     run(kfm)
     assert refs(kfm)["processed/wells"] == second
     assert public() == third

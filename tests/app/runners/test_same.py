@@ -105,7 +105,7 @@ class Site:
         return found
 
     def results(self) -> dict[str, Any]:
-        """All that anybody can look at afterwards, to the byte."""
+        """Everything that a reader can look at afterwards, byte for byte."""
         files = {
             str(path.relative_to(self.folder)): path.read_bytes()
             for name in ("catalog", "public")

@@ -23,7 +23,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def matches(line: str, at: datetime) -> bool:
-    """Whether a line of cron holds at this minute: read here anew, field by field, as Kubernetes and Debian do."""
+    """Whether a line of cron holds at this minute: read here again, field by field, as Kubernetes and Debian do."""
     fields = line.split(" ")
     values = (at.minute, at.hour, at.day, at.month, (at.weekday() + 1) % 7)
     ranges = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))

@@ -104,7 +104,7 @@ class Named(Copy):
     assert site("run", "sites").code == 0
     assert hits() == []
     run_id = site("refs", "history", "processed/sites", "--json").data[0]["run_id"]
-    assert "14QX100" in site("runs", "steps", run_id).out  # whoever has the key sees it
+    assert "14QX100" in site("runs", "steps", run_id).out  # a reader with the key sees it
     monkeypatch.delenv("KFM_SECRET_OFFICE")
     for words in (
         ("cat", "processed/sites"),

@@ -76,7 +76,7 @@ def test_a_restricted_dataset_computes_on_raw_and_stores_nothing_readable(site: 
     assert ran.code == 0, ran.err
     assert hits() == []
     shown = site("cat", "processed/sites", "all")
-    assert shown.out == table()  # whoever has the key reads it
+    assert shown.out == table()  # a reader with the key reads it
     assert site("promote", "sites").code == 4
     assert not Path("public/datasets/sites").exists()
 

@@ -1,4 +1,4 @@
-"""The Node publisher tells GitHub the same, and survives the same bad days."""
+"""The Node publisher sends GitHub the same, and survives the same failures."""
 
 from __future__ import annotations
 

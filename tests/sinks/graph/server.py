@@ -36,7 +36,7 @@ def free_port() -> int:
 
 
 def classes() -> Path:
-    """What this Java makes of the jars, kept beside them when a server first ends: half the time of every start."""
+    """What this Java makes of the jars, kept next to them when a server first ends: half the time of every start."""
     java = Path(tools.java()).resolve()
     kept = Path(f"{tools.fetched()}-{java.stat().st_mtime_ns:x}.jsa")
     if not kept.exists():

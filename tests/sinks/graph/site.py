@@ -1,4 +1,4 @@
-"""An installation whose runs a graph and a file of events are told of."""
+"""An installation whose runs go to a graph and to a file of events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Site(Installation):
         (folder / "kfm.yml").write_text(settings + (folder / "kfm.yml").read_text())
 
     def rows(self) -> dict[str, bytes]:
-        """All that a sink must leave as it is, to the byte."""
+        """All that a sink must leave as it is, byte for byte."""
         with self.open("read") as session:
             found = {f"{table}/{key}": value for table in TABLES for key, value in session.tables.scan(table)}
         for path in sorted((self.folder / ".kfm" / "receipts").rglob("*.json")):

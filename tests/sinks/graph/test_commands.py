@@ -1,4 +1,4 @@
-"""What is typed, while the graph is not there: runs go on, one line says what was not told, `kfm sinks` says why."""
+"""Commands while the graph is unreachable: runs go on, one line says what was not delivered, `kfm sinks` says why."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Whoever tells a graph, a file of events or a server of events may die anywhere: the next one tells the rest. Each run
-was told once in effect, and nothing is lost."""
+"""A follower of a graph, a file of events or a server of events is killed anywhere: the next one delivers the rest,
+each run once in effect.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ AT_ONCE = 3  # entries of the ledger that are noted together: so that there is s
 
 @pytest.fixture(scope="module")
 def prepared() -> Iterator[Site]:
-    """Committed: two editions, a rollback, a second dataset and a withdrawal. Nobody was told."""
+    """Committed: two editions, a rollback, a second dataset and a withdrawal. Nothing was delivered."""
     folder = Path("/dev/shm" if os.access("/dev/shm", os.W_OK) else "/tmp") / f"kfm-kills-{os.getpid()}"
     site = Site(folder / "site", ("demo", "other"))
     settings = site.folder / "kfm.yml"

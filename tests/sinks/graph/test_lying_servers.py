@@ -1,4 +1,4 @@
-"""Servers that are dead, hang, speak nonsense or hang up: one clear line, and nothing half told."""
+"""Servers that are dead, hang, speak nonsense or hang up: one clear line, and nothing half delivered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real Neo4j, told of many runs: twice, out of order, over kills. It says of each the same, once, and the newest."""
+"""A real Neo4j receives many runs twice, out of order and over kills. It has each once, and the newest."""
 
 from __future__ import annotations
 

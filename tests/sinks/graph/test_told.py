@@ -1,4 +1,4 @@
-"""Real runs, told to a real Neo4j and to a file: an outage changes nothing of what was committed, and loses nothing."""
+"""Real runs are delivered to a real Neo4j and to a file: an outage changes no commit, and loses nothing."""
 
 from __future__ import annotations
 

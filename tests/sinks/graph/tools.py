@@ -1,7 +1,7 @@
 """The Neo4j server, fetched by Maven once per machine into a folder outside the clone: `make tools`.
 
 Maven holds every artifact against its checksum. The version is in the folder's name, so that another one is fetched
-anew, and a fetch that was interrupted leaves nothing behind that looks like a server.
+again, and a fetch that was interrupted leaves nothing behind that looks like a server.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _fetch(there: Path) -> None:
     if mvn is None:
         raise Absent("no Neo4j on this machine, and no mvn to fetch it with")
     with tempfile.TemporaryDirectory(dir=there.parent) as scratch:
-        # Maven writes beside the pom it is given, and nothing may be written into the clone.
+        # Maven writes next to the pom it is given, and nothing may be written into the clone.
         shutil.copy(POM, scratch)
         lib = Path(scratch, "lib")
         command = [mvn, "-q", "-B", "--strict-checksums", "-f", f"{scratch}/{POM.name}", COPY]

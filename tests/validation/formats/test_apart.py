@@ -1,4 +1,4 @@
-"""Whatever a reader of somebody else's does, it does it in a process of its own: one finding, and this one goes on."""
+"""A reader from another library runs in its own process: whatever it does is one finding, and this process continues."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ def test_one_clear_line_and_nothing_changed(place: Path) -> None:
     site.kfm("run")
     site.kfm("promote", "quakes")
     before, refs = tree(place / "public"), standing(site)
-    (place / "week.gpkg-wal").write_bytes(b"a" * 100)  # beside it, and nobody's
+    (place / "week.gpkg-wal").write_bytes(b"a" * 100)  # next to it, and nobody's
     for case in ("gpkg: an address", "gpkg: cut off", "gpkg: a view without an end"):
         (place / "week.gpkg").write_bytes(HOSTILE[case][1]())
         told = site.kfm("run", expect=3).err

@@ -57,7 +57,7 @@ class File(NamedTuple):
     format: str
     body: Callable[[], bytes]
     changed: Callable[[bytes], bytes]
-    source: str  # what kfm.yml says of it, beside its format
+    source: str  # what kfm.yml says of it, next to its format
     suffix: str  # of what is published
     rows: int  # that pass
     whole: bool = False  # published byte for byte

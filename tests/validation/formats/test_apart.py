@@ -1,4 +1,4 @@
-"""A reader from another library runs in its own process: whatever it does is one finding, and this process continues."""
+"""A reader of another library runs in its own process: whatever it does is one finding, and this process goes on."""
 
 from __future__ import annotations
 

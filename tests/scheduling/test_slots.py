@@ -1,4 +1,4 @@
-"""Slots over a clock that the test moves: which run goes first, which minutes count for a pool, which slots are free."""
+"""Slots over a clock that the test moves: which run goes first, which minutes count for a pool, what is free."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import rdflib
 
 from kfm.model.canonical import canonical
 from kfm.model.public_run import Places, PublicRun
-from kfm.projections import cloudevents, cypher, dcat, mermaid, openlineage, prov, stac
+from kfm.projections import cloudevents, cypher, mermaid, openlineage, prov, stac
 
 Triples = set[tuple[str, str, str]]
 PLACES = Places(public="../public", receipts="../exports")
@@ -31,7 +31,6 @@ def bodies(run: PublicRun) -> dict[str, list[bytes]]:
     items = [canonical(stac.item(one, run, PLACES)) for one in run.artifacts]
     return {
         "stac": items or ([canonical(stac.moved(run))] if run.ref else []),
-        "dcat": [dcat.to_bytes(dcat.of_run(run, PLACES))],
         "prov-json": [prov.to_bytes(prov.prov_json(run))],
         "prov-o": [prov.to_bytes(prov.prov_o(run))],
         "openlineage": [canonical(event) for event in openlineage.events(run)],
@@ -175,7 +174,6 @@ def from_mermaid(documents: list[bytes]) -> Triples:
 
 EXTRACT: dict[str, Callable[[list[bytes]], Triples]] = {
     "stac": from_stac,
-    "dcat": from_dcat,
     "prov-json": from_prov_json,
     "prov-o": from_prov_o,
     "openlineage": from_openlineage,

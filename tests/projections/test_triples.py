@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kfm.projections import dcat
 from tests.projections import extracting, samples
 
 
@@ -25,3 +26,10 @@ def test_a_grammar_that_leaves_something_out_is_found(monkeypatch: pytest.Monkey
     other = samples.run(artifacts=run.artifacts[:2])
     for grammar, documents in extracting.bodies(other).items():
         assert extracting.EXTRACT[grammar](documents) == other.triples() != run.triples(), grammar
+
+
+def test_the_dcat_catalog_names_the_run_of_a_version_and_its_inputs() -> None:
+    run = samples.RUNS["ingest"]
+    found = extracting.from_dcat([dcat.to_bytes(dcat.catalog([samples.version(run)], extracting.PLACES))])
+    assert {(name, source) for name, source, _ in found} == {(name, source) for name, source, _ in run.triples()}
+    assert {made.rpartition("#")[2] for _, _, made in found} == {run.version}

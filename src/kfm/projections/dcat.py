@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kfm.model.canonical import canonical
-from kfm.model.public_run import Places, PublicArtifact, PublicRun, PublicVersion
+from kfm.model.public_run import Places, PublicRun, PublicVersion
 from kfm.projections import stac
 from kfm.projections.vocabulary import OURS, address, entity, instant, interval, licence_iri, name_of, run_uri
 
@@ -127,29 +127,6 @@ def dataset(version: PublicVersion, places: Places) -> dict[str, Any]:
     }
 
 
-def of_run(run: PublicRun, places: Places) -> dict[str, Any]:
-    """Return the datasets that one run produced: one per artifact, or one for the version that its ref now names."""
-    made = {artifact.id: artifact for artifact in run.artifacts}
-    return {
-        "@context": CONTEXT,
-        "@graph": [
-            {
-                "@id": entity(id, digest),
-                "@type": "dcat:Dataset",
-                "identifier": [id],
-                "title": id,
-                "description": f"{run.op} of {name_of(run.dataset)}",
-                "publisher": _publisher(places),
-                "version": digest or "withdrawn",
-                **_rights(run, run.metadata),
-                "wasGeneratedBy": [_activity(run)],
-                "distribution": [_file(made[id], run, places)] if id in made else [],
-            }
-            for id, digest in run.outputs()
-        ],
-    }
-
-
 def to_bytes(document: dict[str, Any]) -> bytes:
     return canonical(document) + b"\n"
 
@@ -205,21 +182,6 @@ def _distributions(version: PublicVersion, places: Places) -> list[dict[str, Any
             }
         )
     return found
-
-
-def _file(artifact: PublicArtifact, run: PublicRun, places: Places) -> dict[str, Any]:
-    path = f"{places.public}/datasets/{name_of(run.dataset)}/{artifact.path}"
-    return {
-        "@id": entity(artifact.id, artifact.digest) + "/file",
-        "@type": "dcat:Distribution",
-        "title": artifact.id,
-        **({"downloadURL": path if "://" in path else f"./{path}"} if artifact.path else {}),
-        "mediaType": media(artifact.media_type),
-        "byteSize": str(artifact.size),
-        "checksum": checksum(artifact.digest),
-        **_restrictions(run),
-        **_licence(run.metadata),
-    }
 
 
 def checksum(digest: str) -> dict[str, str]:

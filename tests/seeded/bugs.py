@@ -273,7 +273,7 @@ BUGS: dict[str, Bug] = {
         "tests/app/provenance/test_graph.py::test_an_older_state_gets_the_graph_of_all_its_runs",
     ),
     "the address of a protected source is told": Bug(
-        "kfm.masking.masked_run:_input",
+        "kfm.masking.lineage_redaction:_input",
         "if not sealed and item.id not in known.closed and",
         "if not sealed and",
         "tests/app/provenance/test_told.py::test_a_source_that_became_protected_is_not_named_any_more",

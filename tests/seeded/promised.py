@@ -157,7 +157,7 @@ PROMISED: dict[str, Bug] = {
         "tests/engine/test_partition_kills.py",
     ),
     "what is made again is made from what the world holds now": Bug(
-        "kfm.engine.replay:again",
+        "kfm.engine.reproduction:again",
         "msgspec.structs.replace(context.world, open_source=lambda _uri: recorded)",
         "context.world",
         "tests/engine/test_reproduced.py::test_the_examples_over_http_come_out_again_when_their_server_is_gone",

@@ -47,7 +47,7 @@ TOLD: dict[str, Bug] = {
         "tests/delivery/test_proofs.py::test_every_run_that_led_to_it_is_proved_by_the_first_signed_head_that_covers_it",
     ),
     "D12": Bug(
-        "kfm.masking.masked_run:standing_of",
+        "kfm.masking.lineage_redaction:standing_of",
         'if known.closed and not any(one.level != "public" for one in said):',
         "if False:",
         "tests/app/provenance/test_told.py::test_a_source_that_became_protected_is_not_named_any_more",

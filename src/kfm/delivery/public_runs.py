@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from kfm.engine.protected.encrypted_objects import sealed_with
 from kfm.engine.protected.source_classification import address
 from kfm.errors import Corrupt
-from kfm.masking.masked_run import RunFacts, may_be_named
-from kfm.masking.masked_run import public_run as told
+from kfm.masking.lineage_redaction import RunFacts, may_be_named
+from kfm.masking.lineage_redaction import public_run as told
 from kfm.model import manifests, refs
 from kfm.model.manifests import Change, Key
 from kfm.model.names import is_digest

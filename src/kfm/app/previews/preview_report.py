@@ -25,7 +25,7 @@ from kfm.delivery.catalog_content import around
 from kfm.delivery.public_runs import public_run
 from kfm.errors import Denied, KfmError
 from kfm.masking.leak_scanner import scan
-from kfm.masking.masked_run import may_be_named
+from kfm.masking.lineage_redaction import may_be_named
 from kfm.model import manifests, refs
 from kfm.model.canonical import canonical
 from kfm.model.manifests import Change

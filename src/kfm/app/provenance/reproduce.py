@@ -18,7 +18,7 @@ from kfm.app.session.datasets import dataset_updater
 from kfm.app.session.protection_files import readable_objects
 from kfm.app.session.session import Session, open_session
 from kfm.clock import rfc3339
-from kfm.engine.replay import again, again_trigger, rewind, went_out_from
+from kfm.engine.reproduction import again, again_trigger, rewind, went_out_from
 from kfm.errors import BadInput, Corrupt, Denied, KfmError, Refused
 from kfm.model import manifests, refs
 from kfm.model.operation_target import REF

@@ -14,10 +14,10 @@ def laid_out(sensitivity: str = "restricted") -> None:
     Path("digs.csv").write_text(DATA.replace("470,", "unknown,"))
 
 
-def test_nothing_waits_in_the_beginning(kfm: Kfm) -> None:
+def test_nothing_is_pending_review_in_the_beginning(kfm: Kfm) -> None:
     laid_out()
     answer = kfm("review", "list")
-    assert answer.code == 0 and "nothing waits" in answer.err
+    assert answer.code == 0 and "nothing is pending review" in answer.err
     assert kfm("review", "list", "--json").data == []
 
 

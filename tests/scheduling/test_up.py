@@ -200,7 +200,7 @@ def test_once_leaves_it_to_one_that_is_up(site: Path) -> None:
         until(lambda: "up:" in told(first), "the first is up")
         with up(site, "--once") as once:
             assert once.wait(60) == 0
-            assert "another `kfm up` has the turn" in told(once)
+            assert "another `kfm up` has the leader lease" in told(once)
 
 
 def test_a_leader_lease_that_is_not_renewed_is_free_after_its_time(site: Path) -> None:

@@ -235,9 +235,9 @@ def tell_moves(session: Session, screen: Screen, receipt: Receipt) -> None:
 
 def _tell_order(screen: Screen, receipt: Receipt, order: str) -> None:
     said = {
-        "operation.request": f"others must agree first: order {order}, see `kfm review show {order}`",
-        "operation.approve": f"order {order} is approved by {receipt.actor}",
-        "operation.reject": f"order {order} is rejected by {receipt.actor}",
-        "operation.expire": f"order {order} has expired",
+        "operation.request": f"others must agree first: change request {order}, see `kfm review show {order}`",
+        "operation.approve": f"{receipt.actor} approved change request {order}",
+        "operation.reject": f"{receipt.actor} rejected change request {order}",
+        "operation.expire": f"change request {order} has expired",
     }
-    screen.say(said.get(receipt.job_type, f"done by order {order}"))
+    screen.say(said.get(receipt.job_type, f"done by change request {order}"))

@@ -48,7 +48,7 @@ def test_the_first_by_name_seals_and_each_is_asked_before_anything_is_public(sha
     assert ran.code == 0, ran.err
     (row,) = shared("labels", "show", "sites", "--json").data
     assert row["custodians"] == ["office", "tribe"] and row["sealed_by"] == "office"
-    assert "sealed with the key of office" in shared("labels", "show", "sites").err
+    assert "the key of office encrypts it" in shared("labels", "show", "sites").err
     asked = shared("promote", "sites", "--key", str(SAFE / "olli.key"), "--reason", "x")
     assert asked.code == 4
     (order,) = [one["id"] for one in shared("review", "list", "--json").data if one["kind"] == "order"]

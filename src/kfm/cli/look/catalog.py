@@ -191,7 +191,7 @@ def _tell_draft(screen: Screen, draft: Draft) -> None:
         screen.say(f"#{draft.pull} proposed this before, and was closed: {draft.url}")
     else:
         screen.line(draft.url)
-        screen.say(f"#{draft.pull} is a draft from {draft.branch} to {draft.base}; no gate has been asked yet")
+        screen.say(f"#{draft.pull} is a draft from {draft.branch} to {draft.base}; no gate has checked it yet")
 
 
 def _tell(screen: Screen, found: Discovery, *, all_of_it: bool) -> None:

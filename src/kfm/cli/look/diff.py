@@ -93,7 +93,7 @@ def _tell(screen: Screen, found: Difference) -> None:
     if found.rows is not None and not found.is_same:
         screen.say(f"rows: {_counted(found.rows)}")
     elif found.why and not found.is_same:
-        screen.say(f"rows are not told: {found.why}")
+        screen.say(f"rows are not compared: {found.why}")
     if found.changes or found.is_same:
         screen.table(("change", "key", "size", "before", "after", "rows"), map(_line, found.changes))
     for each in found.changes:

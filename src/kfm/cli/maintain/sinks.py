@@ -74,7 +74,7 @@ def _retry(options: argparse.Namespace, screen: Screen) -> int:
     if screen.json:
         screen.data({"sink": name, "cursor": how.cursor, "lag": how.lag, "stopped": how.stopped, "dead": how.dead})
     else:
-        screen.line(f"{name}: told up to {how.cursor}, {how.lag} behind, {len(how.dead)} refused")
+        screen.line(f"{name}: notified up to {how.cursor}, {how.lag} behind, {len(how.dead)} refused")
     if problems:
         return problems[0].exit_code
     return EXIT_CODES["unavailable"] if how.dead else EXIT_CODES["done"]

@@ -102,13 +102,13 @@ def _tell(screen: Screen, row: SourceLabels) -> None:
         screen.say(f"{named}: the consent ends in {days}, on {row.expires}; then it is closed")
     if len(row.custodians) > 1 and row.sealed_by:
         everybody = ", ".join(row.custodians)
-        screen.say(f"{named}: it is of {everybody}; each is asked, and it is sealed with the key of {row.sealed_by}")
+        screen.say(f"{named}: custodians {everybody} must all agree; the key of {row.sealed_by} encrypts it")
     published = row.made.get("published")
     if published and not row.publishable:
         screen.say(f"{named}: what is public of it goes with the next run of anything, such as `kfm resume`")
     for zone, level in row.made.items():
         if level != row.level and row.publishable:
-            screen.say(f"{named}: what was {zone} stands as {level}, as all that it was made of did together then")
+            screen.say(f"{named}: the {zone} version was built as {level}; run it again to apply the label")
 
 
 def change(options: argparse.Namespace, screen: Screen) -> int:
@@ -186,7 +186,7 @@ def _tell_change(
     elif options.dry_run:
         screen.say("nothing was written")
     elif done.order:
-        screen.say(f"others must agree first: order {done.order}, see `kfm review show {done.order}`")
+        screen.say(f"others must agree first: change request {done.order}, see `kfm review show {done.order}`")
     elif done.changed:
         screen.say(f"the label on {made.target} holds from now on")
     for one in recalled:

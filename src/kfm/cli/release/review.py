@@ -52,7 +52,7 @@ def listing(options: argparse.Namespace, screen: Screen) -> int:
     if screen.json:
         screen.data([_plain(item) for item in found])
     elif not found:
-        screen.say("nothing waits for a person")
+        screen.say("nothing is pending review")
     else:
         screen.table(
             ("id", "kind", "dataset", "what", "state", "asked by", "until", "missing"),

@@ -124,7 +124,7 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
             if kept is None:
                 return _keep_up(upkeep, told, follow, screen, patience)
             if not upkeep.wait_for_turn():
-                screen.say("another `kfm up` has the turn, and does what is due")
+                screen.say("another `kfm up` has the leader lease, and does the pending work")
                 return tally.code
             if _once(upkeep, told, patience):
                 follow()
@@ -168,11 +168,11 @@ def _keep_up(
         while patience.goes_on():
             changed = upkeep.my_turn()
             if changed is False:
-                screen.say("another one has the turn: this one stands by, and takes over when it is gone")
+                screen.say("another `kfm up` has the leader lease: this one stands by until that one ends")
                 waited = True
             elif changed:
                 if waited:
-                    screen.say("took over: it is the turn of this one now")
+                    screen.say("took over: this one has the leader lease now")
                 told(upkeep.begin())
             if not upkeep.stands_by:
                 told(upkeep.turn())

@@ -150,7 +150,7 @@ def replay(options: argparse.Namespace, screen: Screen) -> int:
         if screen.json:
             screen.data({"known": kept is None, "triggers": kept or []})
         elif kept is None:
-            screen.line("it was taken before: nothing changed")
+            screen.line("this request was accepted before: nothing changed")
         else:
-            screen.line(f"taken: {', '.join(kept) or 'it asks for nothing'}")
+            screen.line(f"accepted: {', '.join(kept) or 'it triggers nothing'}")
     return 0

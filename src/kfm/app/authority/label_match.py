@@ -10,14 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from kfm.app.authority.label_change import weigh as weigh_labels
 from kfm.app.authority.label_file import File
 from kfm.app.authority.labels_in_force import labels_in_force, read_bytes
+from kfm.app.authority.mask_change import weigh as weigh_mask
 from kfm.app.session.protection_files import NO_LABELS, is_configured, labels_of
+from kfm.engine.protected.source_classification import is_on
 from kfm.errors import BadInput, Corrupt
 from kfm.model import refs
 from kfm.model.labels import Label, Labels
 from kfm.model.names import is_digest
 from kfm.model.records import Trigger
+from kfm.model.source_identity import is_part_of
 from kfm.model.updater import Updater
 from kfm.parsing import documents
 from kfm.parsing.record_shape import nearest
@@ -108,17 +112,13 @@ def _to_come(session: Session, trigger: Trigger) -> Labels | None:
     to = trigger.params.get("to", "")
     if not is_digest(to) or not session.objects.has(to):
         return None
-    from kfm.app.authority.label_change import weigh
-
     after = read_bytes(session.objects.read(to))
-    return after if weigh(session, after).action != "label.tighten" else None
+    return after if weigh_labels(session, after).action != "label.tighten" else None
 
 
 def _is_coarser(session: Session, trigger: Trigger) -> bool:
     ref = trigger.params.get("ref", "")
-    from kfm.app.authority.mask_change import weigh
-
-    return weigh(session, ref, session.state.refs.at(ref)).action == "mask.coarsen"
+    return weigh_mask(session, ref, session.state.refs.at(ref)).action == "mask.coarsen"
 
 
 def _written(session: Session) -> Labels:
@@ -148,8 +148,6 @@ def _masked(resolved: Resolved) -> list[MaskedSource]:
 
 def _is_labelled(session: Session, each: MaskedSource, labels: Labels) -> bool:
     """Return whether a label is on the source: by dataset or address, or by bytes if kfm.yml fixes them."""
-    from kfm.engine.protected.source_classification import is_on
-
     uri, bytes_ = each.source.known_as, each.source.expect_hash
     return any(is_on(label, each.dataset, uri, session.resolved.tree, bytes_, each.name) for label in labels.labels)
 
@@ -157,8 +155,6 @@ def _is_labelled(session: Session, each: MaskedSource, labels: Labels) -> bool:
 def _on_nothing(session: Session, labels: Labels) -> list[int]:
     """Return the indexes of labels on a dataset or address that neither kfm.yml nor the state knows. Labels on bytes
     and records are left out, because matching data may still arrive."""
-    from kfm.model.source_identity import is_part_of
-
     datasets, base = session.resolved.config.datasets, session.resolved.tree
     sources = [(name, one.known_as) for each in datasets.values() for name, one in each.sources.items()]
     exact = {one for source in sources for one in source}

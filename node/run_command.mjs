@@ -180,7 +180,7 @@ function showRuns(session, screen, tally, effects) {
   for (const receipt of tally.receipts) {
     if (receipt.held_rows && receipt.outcome !== "held") { // that was said as an error, of all its rows
       const rows = receipt.held_rows === 1 ? "1 row" : `${receipt.held_rows} rows`;
-      screen.say(`${receipt.dataset}: ${rows} held back, see \`kfm quarantine ${receipt.dataset}\``);
+      screen.say(`${receipt.dataset}: ${rows} quarantined, see \`kfm quarantine ${receipt.dataset}\``);
     }
     if (receipt.outcome === "frozen") screen.say(`${receipt.dataset}: ${frozenBy(session, receipt.dataset)}`);
   }

@@ -43,7 +43,7 @@ export class RunContext {
     this.contracts = new Map(); // position of an input → its contract
     this.checkpoints = [];
     this.findings = [];
-    this.heldReport = ""; // digest of the report on what was held back; empty: nothing was
+    this.heldReport = ""; // digest of the report on what was quarantined; empty: nothing was
     this.bytesIn = 0;
     this.inputHash = "";
     this.runKey = "";

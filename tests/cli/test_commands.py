@@ -140,11 +140,11 @@ def test_cat_writes_the_bytes_of_an_entry(ran: Kfm) -> None:
 
 
 def test_held_shows_what_is_held_back_and_why(started: Kfm) -> None:
-    assert "nothing of rain-gauges is held back" in started("held", "rain-gauges").err
-    assert "1 row held back, see `kfm quarantine rain-gauges`" in started("run").err
+    assert "nothing of rain-gauges is quarantined" in started("held", "rain-gauges").err
+    assert "1 row quarantined, see `kfm quarantine rain-gauges`" in started("run").err
     answer = started("held", "rain-gauges")
     assert "minimum" in answer.out and "-1" not in answer.out
-    assert "1 of 6 rows held back" in answer.err
+    assert "1 of 6 rows quarantined" in answer.err
     report = started("held", "rain-gauges", "--json").data
     assert report["dataset"] == "rain-gauges"
     assert [source["held_rows"] for source in report["sources"]] == [1]
@@ -176,7 +176,7 @@ def test_findings_of_one_kind_are_one_line_with_the_first_rows_they_are_in(start
 def test_a_dry_run_shows_what_it_would_quarantine_and_a_plan_says_where_to_look(started: Kfm) -> None:
     answer = started("run", "--dry-run")
     assert "WOULD HOLD" in answer.out and "rain-gauges/gauges  rain_mm  minimum" in answer.out
-    assert "nothing of rain-gauges is held back" in started("held", "rain-gauges").err
+    assert "nothing of rain-gauges is quarantined" in started("held", "rain-gauges").err
     Path("data/rain_gauges.csv").write_text("gauge,county\na,b\n,c\n")
     answer = started("run", "--dry-run")
     assert answer.code == 3 and "the source is held" in answer.out

@@ -183,9 +183,9 @@ STATIONS = Script(
             - {{name: name, required: true, mode: discard-row}}
 """,
     (
-        Command("run", "stations", {"in.csv": _csv([1, 2, "x", 3, 4])}),  # the row x is held back
+        Command("run", "stations", {"in.csv": _csv([1, 2, "x", 3, 4])}),  # the row x is quarantined
         Command("promote", "stations"),
-        Command("run", "stations", {"in.csv": _csv([1, 3, 4, "y", 5], name="m")}),  # 2 is deleted, y held back
+        Command("run", "stations", {"in.csv": _csv([1, 3, 4, "y", 5], name="m")}),  # 2 is deleted, y quarantined
         Command("promote", "stations"),
         Command("run", "stations", {"in.csv": b"id,name\n"}),  # held as a whole: the run fails
         Command("rollback", "stations"),

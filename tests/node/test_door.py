@@ -153,7 +153,7 @@ def test_a_reader_that_has_enough_is_no_failure(folder: Path, runner: str) -> No
     os.close(reading)
     answer = typed(runner, folder, ["run", "rain"], stdout=writing)
     os.close(writing)
-    assert (answer.code, answer.err) == (141, b"rain: 1 row held back, see `kfm quarantine rain`\n")
+    assert (answer.code, answer.err) == (141, b"rain: 1 row quarantined, see `kfm quarantine rain`\n")
 
 
 @pytest.mark.parametrize("runner", RUNNERS)

@@ -217,7 +217,7 @@ HELD: dict[str, tuple[str, str | bytes, str]] = {
         "the document is not JSON at line 1, column 1: expecting value (json.malformed)",
     ),
 }
-ONE_ROW = "gauges: 1 row held back, see `kfm quarantine gauges`\n"
+ONE_ROW = "gauges: 1 row quarantined, see `kfm quarantine gauges`\n"
 
 
 class Passing(NamedTuple):

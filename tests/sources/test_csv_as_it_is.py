@@ -52,7 +52,7 @@ def test_a_file_of_the_geological_survey_is_read_as_it_is(tmp_path: Path) -> Non
     assert found[0].startswith("agency_cd,site_no,station_nm")
     assert found[1].startswith('USGS,03161500,"SOUTH FORK NEW RIVER NR CRUMPLER, NC",ST,36.53484707')
     assert "5s" not in found[1]
-    assert "nothing of sites is held back" in there.kfm("held", "sites").err
+    assert "nothing of sites is quarantined" in there.kfm("held", "sites").err
     assert " noop " in there.kfm("run").out
 
 

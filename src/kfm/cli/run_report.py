@@ -46,7 +46,7 @@ def show_runs(
     for receipt in outcome.receipts:
         if receipt.held_rows and receipt.outcome != "held":  # a quarantined source was reported as an error already
             rows = "1 row" if receipt.held_rows == 1 else f"{receipt.held_rows} rows"
-            screen.say(f"{receipt.dataset}: {rows} held back, see `kfm quarantine {receipt.dataset}`")
+            screen.say(f"{receipt.dataset}: {rows} quarantined, see `kfm quarantine {receipt.dataset}`")
         if receipt.outcome == "frozen":
             screen.say(f"{receipt.dataset}: {_frozen(frozen_by(session, receipt.dataset), receipt.dataset)}")
 

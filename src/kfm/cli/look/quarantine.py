@@ -45,7 +45,7 @@ def held(options: argparse.Namespace, screen: Screen) -> int:
             for source in sources:
                 _tell_held(screen, name, source)
         if not sources:
-            screen.say(f"nothing of {name} is held back")
+            screen.say(f"nothing of {name} is quarantined")
     return 0
 
 
@@ -53,7 +53,7 @@ def _tell_held(screen: Screen, name: str, source: dict[str, Any]) -> None:
     if source["held"]:
         screen.say(f"{source['source']}: the whole source is held; what was published from it stays")
     else:
-        screen.say(f"{source['source']}: {source['held_rows']} of {source['rows']} rows held back")
+        screen.say(f"{source['source']}: {source['held_rows']} of {source['rows']} rows quarantined")
     total = sum(source["counts"].values())
     if total > len(source["findings"]):
         screen.say(

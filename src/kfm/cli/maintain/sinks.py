@@ -52,7 +52,7 @@ def sinks(options: argparse.Namespace, screen: Screen) -> int:
             (each.name, each.cursor, each.lag, len(each.dead), each.stopped.message if each.stopped else "")
             for each in found
         ]
-        screen.table(("sink", "told up to", "behind", "refused", "kept by"), rows)
+        screen.table(("sink", "reported up to", "behind", "refused", "kept by"), rows)
         for each in found:
             for letter in each.dead:
                 screen.say(

@@ -61,7 +61,7 @@ datasets:
         uri: data/rain_gauges.csv       # or https://…; the bytes are hashed on the way in
         format: csv
         complete: true                  # the file is everything: what it lacks may be deleted
-        contract:                       # what does not fit is held back, with the reason
+        contract:                       # what does not fit is quarantined, with the reason
           partition_by: county          # its distinct values are told to plan()
           columns:
             - {name: gauge, required: true}

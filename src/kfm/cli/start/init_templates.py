@@ -18,7 +18,7 @@ datasets:
       gauges:
         uri: data/rain_gauges.csv       # or https://…; the bytes are hashed on the way in
         format: csv
-        contract:                       # what does not fit is held back, with the reason
+        contract:                       # what does not fit is quarantined, with the reason
           columns:
             - {{name: gauge, required: true}}
             - {{name: rain_mm, type: number, minimum: 0, mode: discard-row}}
@@ -39,7 +39,7 @@ datasets:
       wells:
         uri: data/wells.geojson         # or https://…; the bytes are hashed on the way in
         format: geojson
-        contract:                       # what does not fit is held back, with the reason
+        contract:                       # what does not fit is quarantined, with the reason
           columns:
             - {{name: depth_ft, type: number, minimum: 0, mode: discard-row}}
     outputs:
@@ -66,7 +66,7 @@ datasets:
       scene:
         uri: data/scene.json            # or https://…; the bytes are hashed on the way in
         format: stac
-        contract:                       # what does not fit is held back, with the reason
+        contract:                       # what does not fit is quarantined, with the reason
           columns:
             - {{name: platform, required: true}}
     outputs:

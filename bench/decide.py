@@ -46,7 +46,7 @@ def _first() -> str:
     """In a process that has what every run has loaded, and has been asked nothing yet."""
     code = (
         "import time, kfm.app.session.session, kfm.engine.upsert; begun = time.process_time()\n"
-        "from kfm.policy.policy_gate import embedded\n"
+        "from kfm.policy.promotion_gate import embedded\n"
         "embedded().decide({'gate': 'zone', 'subjects': ['sha256:' + '0' * 64]})\n"
         "print((time.process_time() - begun) * 1e3)"
     )

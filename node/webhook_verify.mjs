@@ -8,7 +8,7 @@ import { BadInput, Denied } from "./errors.mjs";
 import { escapedBytes, printable } from "./names.mjs";
 import { settings } from "./command_session.mjs";
 import { strerror } from "./store/system.mjs";
-import { Rejected, standardKey, verify as verified } from "./webhook_signatures.mjs";
+import { Rejected, standardKey, verify as verified } from "./webhook_requests.mjs";
 
 const MOST = 256 * 1024;
 

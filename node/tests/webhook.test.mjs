@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { Rejected, signature, verify } from "../webhook_signatures.mjs";
+import { Rejected, signature, verify } from "../webhook_requests.mjs";
 
 const { vectors } = JSON.parse(readFileSync(new URL("../../conformance/webhooks/verify.json", import.meta.url), "utf8"));
 

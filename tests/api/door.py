@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from kfm.clock import SystemClock, rfc3339
 from kfm.model.secret import Secret
-from kfm.scheduling.webhook_signatures import signature
+from kfm.scheduling.webhook_requests import signature
 
 SECRETS = {name: f"{name}-" + "0123456789abcdef" * 2 for name in ("plain", "hub", "std", "off")}
 SECRETS["std"] = "whsec_" + "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVphYmNkZWY="

@@ -22,7 +22,7 @@ from kfm import config
 from kfm.app.session.session import open_session
 from kfm.errors import BadInput
 from kfm.model.secret import Secret
-from kfm.scheduling.webhook_signatures import Hook, Rejected, verify
+from kfm.scheduling.webhook_requests import Hook, Rejected, verify
 from tests.api.door import SECRETS, Case, Senders, environment, installation, send_all, served
 
 

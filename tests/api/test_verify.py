@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kfm.model.secret import Secret
-from kfm.scheduling import webhook_signatures
-from kfm.scheduling.webhook_signatures import Hook, Rejected, signature, verify
+from kfm.scheduling import webhook_requests
+from kfm.scheduling.webhook_requests import Hook, Rejected, signature, verify
 
 VECTORS = json.loads((Path(__file__).resolve().parents[2] / "conformance/webhooks/verify.json").read_text())["vectors"]
 
@@ -56,18 +56,18 @@ def test_every_secret_is_compared_in_constant_time_whichever_fits(scheme: Any, m
     secrets = (Secret(b"first+" + b"x" * 34), Secret(b"second" + b"x" * 34))
     hook = Hook(source_id="a", secrets=secrets, accept=scheme)
     body = b'{"type":"t"}'
-    real = webhook_signatures.hmac.compare_digest
+    real = webhook_requests.hmac.compare_digest
     compared: list[tuple[bytes, bytes]] = []
 
     def spy(one: bytes, other: bytes) -> bool:
         compared.append((one, other))
         return real(one, other)
 
-    monkeypatch.setattr(webhook_signatures.hmac, "compare_digest", spy)
+    monkeypatch.setattr(webhook_requests.hmac, "compare_digest", spy)
     for secret in secrets:
         compared.clear()
         sealed = signature(scheme, secret, body, message_id="m", timestamp="1000").encode()
-        name = next(name for name, of in webhook_signatures.SIGNATURE_OF.items() if of == scheme)
+        name = next(name for name, of in webhook_requests.SIGNATURE_OF.items() if of == scheme)
         headers = [(b"webhook-id", b"m"), (b"webhook-timestamp", b"1000"), (b"x-github-event", b"push"), (name, sealed)]
         with contextlib.suppress(Rejected):  # of `kfm` the body is not the schema; its signature was compared
             verify(hook, headers, body, 1_000_000)

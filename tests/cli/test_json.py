@@ -12,7 +12,7 @@ import pytest
 from kfm.engine.execute import Crew
 from kfm.model.records import Receipt
 from kfm.model.secret import Secret
-from kfm.scheduling.webhook_signatures import signature
+from kfm.scheduling.webhook_requests import signature
 from tests.cli.protected import laid_out
 from tests.project.json_shapes import ERROR, NOT_JSON, SHAPES
 from tests.project.reference import commands

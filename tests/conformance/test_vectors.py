@@ -28,7 +28,7 @@ from kfm.model.records import ManifestEntry, SourceRef, Step
 from kfm.model.updater import Plan, Updater
 from kfm.parsing import documents, time_windows
 from kfm.parsing.strict_json import decode
-from kfm.projections.artifacts import published_path
+from kfm.projections.file_paths import published_path
 from kfm.projections.plan_diff import plan_diff
 from kfm.validation.output_description import read_from
 from tests.conformance import transforms

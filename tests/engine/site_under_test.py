@@ -20,7 +20,7 @@ from kfm.model.keys import digest
 from kfm.model.records import Checkpoint, Fetched, FetchRequest, Receipt, Run, SourceRef, Step, Trigger
 from kfm.model.updater import Output, Plan, Reader, Sources, Updater
 from kfm.operations.registry import operations
-from kfm.policy.policy_gate import promotion_gate, step_gate
+from kfm.policy.promotion_gate import promotion_gate, step_gate
 from kfm.store.memory import MemoryTables
 from kfm.store.objects import DryObjects
 from kfm.store.process_identity import this_process

@@ -20,7 +20,8 @@ from kfm.model.canonical import canonical
 from kfm.model.names import check_path
 from kfm.model.records import ManifestEntry
 from kfm.parsing.strict_json import decode
-from kfm.projections.artifacts import ARTIFACTS, published_path, receipt_path
+from kfm.projections.artifacts import ARTIFACTS
+from kfm.projections.file_paths import published_path, receipt_path
 from kfm.telemetry.log import MemoryLog
 from tests.engine.site_under_test import folder_site, opened
 from tests.engine.test_wal import UPDATER

@@ -19,7 +19,7 @@ from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.session import Session
 from kfm.errors import Corrupt
 from kfm.model.records import ManifestEntry
-from kfm.projections.artifacts import published_path
+from kfm.projections.file_paths import published_path
 from tests.engine.crowds import STATES, Crowd, Installation, Looks, Told, attempt, together
 from tests.sampling import sampled
 

@@ -10,7 +10,7 @@ import pytest
 from kfm.errors import Corrupt
 from kfm.model.records import DatasetVersion, Decision, Receipt, RefMove
 from kfm.policy.policy_bundle import shipped
-from kfm.policy.policy_gate import promotion_gate
+from kfm.policy.promotion_gate import promotion_gate
 from tests.engine.site_under_test import Lines, MemorySite
 
 SHA = "sha256:" + "0" * 64

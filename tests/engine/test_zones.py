@@ -12,7 +12,7 @@ from kfm.errors import EXIT_CODES, Moved, Sovereignty
 from kfm.model.records import Classification, Decision, Obligation, Receipt, SourceRef
 from kfm.model.zone_requests import StepUp
 from kfm.policy.policy_bundle import shipped
-from kfm.policy.policy_gate import step_gate
+from kfm.policy.promotion_gate import step_gate
 from kfm.telemetry.log import EventLog
 from tests.engine.site_under_test import Lines, MemorySite
 

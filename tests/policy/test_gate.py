@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kfm.errors import Corrupt, Unavailable
 from kfm.model.records import DatasetVersion, RefMove
-from kfm.policy import policy_gate
+from kfm.policy import promotion_gate
 from kfm.policy.decision import Decider, over_http
 from kfm.policy.policy_bundle import shipped
 from tests.engine.site_under_test import Lines, MemorySite
@@ -37,7 +37,7 @@ def made() -> tuple[MemorySite, RefMove]:
 
 def both(site: MemorySite, move: RefMove, declared: Any = None, **options: Any) -> tuple[Any, Any]:
     old = checklist.promotion_gate(site.state, site.world.objects, move, declared, **options)
-    new = policy_gate.promotion_gate(site.state, site.world.objects, move, declared, **options)
+    new = promotion_gate.promotion_gate(site.state, site.world.objects, move, declared, **options)
     assert new.policy_digest == shipped().digest and new.gate == old.gate and new.subject == old.subject
     assert new.allow is old.allow and bool(new.reasons) is not new.allow
     return old, new
@@ -96,7 +96,7 @@ def test_whatever_the_state_says_both_say_the_same(
     site, move = made
     state: Any = StateOf(site, version, receipt)
     old = checklist.promotion_gate(state, site.world.objects, move, declared)
-    new = policy_gate.promotion_gate(state, site.world.objects, move, declared)
+    new = promotion_gate.promotion_gate(state, site.world.objects, move, declared)
     assert new.allow is old.allow
     # Where the sensitivity of today is no word at all, only that is told; what else is wrong with it follows.
     if "metadata: sensitivity is not declared" in new.reasons:
@@ -137,5 +137,5 @@ def test_objects_that_cannot_be_read_pass_neither(
 def test_a_server_that_is_down_lets_nothing_pass(made: tuple[MemorySite, RefMove]) -> None:
     site, move = made
     down: Decider = over_http(f"http://127.0.0.1:{free_port()}")
-    decision = policy_gate.promotion_gate(site.state, site.world.objects, move, decider=down)
+    decision = promotion_gate.promotion_gate(site.state, site.world.objects, move, decider=down)
     assert decision.allow is False and decision.reasons == ["engine: the policy server does not answer"]

@@ -20,7 +20,7 @@ from kfm.model.canonical import canonical
 from kfm.model.keys import digest as digest_of
 from kfm.model.ports import Lock
 from kfm.model.records import Receipt
-from kfm.projections.artifacts import version_path
+from kfm.projections.file_paths import version_path
 from kfm.sinks.folder_publisher import FilesPublisher
 from tests.power.installation import ITEMS, Installation
 from tests.power.schedules import JOURNAL, OBJECTS, Broken

@@ -24,7 +24,7 @@ from kfm.clock import FixedClock, rfc3339
 from kfm.errors import BadInput
 from kfm.model.records import Receipt
 from kfm.model.secret import Secret
-from kfm.scheduling.webhook_signatures import signature
+from kfm.scheduling.webhook_requests import signature
 
 SECRET = "kinds-" + "0123456789abcdef" * 2
 MINUTE = 60_000

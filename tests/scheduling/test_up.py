@@ -24,7 +24,7 @@ from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock, SystemClock, rfc3339
 from kfm.model.secret import Secret
 from kfm.scheduling.triggers import keep
-from kfm.scheduling.webhook_signatures import signature
+from kfm.scheduling.webhook_requests import signature
 
 SECRET = "up-" + "0123456789abcdef" * 2
 CODE = """\

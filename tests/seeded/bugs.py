@@ -141,13 +141,13 @@ BUGS: dict[str, Bug] = {
         "tests/store/test_turns.py",
     ),
     "HMAC made from a plain hash": Bug(
-        "kfm.scheduling.webhook_signatures:_hexadecimal",
+        "kfm.scheduling.webhook_requests:_hexadecimal",
         'expected = b"sha256=" + hmac.new(secret.reveal(), body, hashlib.sha256).hexdigest().encode()',
         'expected = b"sha256=" + hashlib.sha256(secret.reveal() + body).hexdigest().encode()',
         "tests/api/test_verify.py",
     ),
     "signatures compared with ==": Bug(
-        "kfm.scheduling.webhook_signatures:_hexadecimal",
+        "kfm.scheduling.webhook_requests:_hexadecimal",
         "genuine |= hmac.compare_digest(expected, sealed)",
         "genuine |= expected == sealed",
         "tests/api/test_verify.py",
@@ -225,7 +225,7 @@ BUGS: dict[str, Bug] = {
         "tests/engine/test_gate.py",
     ),
     "the gate's error is a yes": Bug(
-        "kfm.policy.policy_gate:promotion_gate",
+        "kfm.policy.promotion_gate:promotion_gate",
         "gate=GATE, allow=False, subject=move.after",
         "gate=GATE, allow=True, subject=move.after",
         "tests/engine/test_gate.py",

@@ -109,13 +109,13 @@ CLAIMS: dict[str, Bug] = {
         "tests/engine/test_artifacts.py::test_the_four_artifacts_are_canonical_valid_and_in_order",
     ),
     "U9": Bug(
-        "kfm.scheduling.webhook_signatures:_hexadecimal",
+        "kfm.scheduling.webhook_requests:_hexadecimal",
         'b"sha256=" + hmac.new(secret.reveal(), body, hashlib.sha256)',
         'b"sha256=" + hashlib.sha256(secret.reveal() + body)',
         f"{VERIFY}::test_every_vector_is_answered",
     ),
     "U10": Bug(
-        "kfm.scheduling.webhook_signatures:_unified",
+        "kfm.scheduling.webhook_requests:_unified",
         'integrity.get("version") != "v1"',
         "False",
         f"{VERIFY}::test_every_vector_is_answered",
@@ -328,7 +328,7 @@ CLAIMS: dict[str, Bug] = {
         f"{STATE}::test_a_version_keeps_its_first_maker",
     ),
     "O10 an error is a no": Bug(
-        "kfm.policy.policy_gate:promotion_gate",
+        "kfm.policy.promotion_gate:promotion_gate",
         "gate=GATE, allow=False, subject=move.after",
         "gate=GATE, allow=True, subject=move.after",
         f"{GATE}::test_a_check_that_fails_is_a_no",
@@ -406,7 +406,7 @@ CLAIMS: dict[str, Bug] = {
         "tests/config/test_config.py::test_what_is_shown_holds_no_secret",
     ),
     "W4 its path": Bug(
-        "kfm.projections.artifacts:receipt_path",
+        "kfm.projections.file_paths:receipt_path",
         "receipts/{receipt.job_type}/{year}",
         "receipts/{receipt.dataset}/{year}",
         "tests/engine/test_artifacts.py::test_a_receipt_lies_at_the_path_of_its_logical_start",
@@ -502,7 +502,7 @@ CLAIMS: dict[str, Bug] = {
         f"{TYPED}::test_rollback_and_rollback_forward_bring_back_the_same_bytes",
     ),
     "P3": Bug(
-        "kfm.policy.policy_gate:made_of",
+        "kfm.policy.promotion_gate:made_of",
         "version.metadata if declared is None else declared",
         "version.metadata",
         f"{GATE}::test_what_is_declared_today_decides_whatever_the_version_was_made_under",

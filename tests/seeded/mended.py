@@ -261,7 +261,7 @@ MENDED: dict[str, Bug] = {
         f"{WIRE}::test_garbage_is_summed_up_on_stderr_instead_of_a_line_each",
     ),
     "a secret without whsec_ is no base64": Bug(
-        "kfm.scheduling.webhook_signatures:standard_key",
+        "kfm.scheduling.webhook_requests:standard_key",
         'return base64.b64decode(secret.reveal().removeprefix(b"whsec_"), validate=True)',
         'return base64.b64decode(secret.reveal()[6:]) if secret.reveal()[:6] == b"whsec_" else secret.reveal()',
         "tests/api/test_verify.py",

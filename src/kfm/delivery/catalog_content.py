@@ -23,7 +23,7 @@ from kfm.model.ports import Objects, State
 from kfm.model.public_run import Places, PublicArtifact, PublicRun, PublicVersion
 from kfm.model.records import DatasetVersion, LedgerEntry, Record, RefEntry
 from kfm.projections import dataset_pages, dcat, openlineage, prov, stac
-from kfm.projections.artifacts import published_path
+from kfm.projections.file_paths import published_path
 from kfm.projections.live_versions import live_versions
 
 Key = tuple[str, ...]

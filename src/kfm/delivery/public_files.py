@@ -17,7 +17,7 @@ from kfm.model.canonical import canonical
 from kfm.model.keys import digest, output_key
 from kfm.model.ports import Log, Objects, Publisher, State, Tx
 from kfm.model.records import LedgerEntry, Receipt, RefEntry, SinkPosition
-from kfm.projections.artifacts import checkpoint_path, pointer_path, published_path, receipt_path, version_path
+from kfm.projections.file_paths import checkpoint_path, pointer_path, published_path, receipt_path, version_path
 from kfm.projections.live_versions import ALL, live_versions, pointer_of
 
 PUBLIC, RECEIPTS, CHECKPOINTS = "publish", "receipts", "checkpoints"  # the sinks

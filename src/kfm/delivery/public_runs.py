@@ -17,7 +17,7 @@ from kfm.model.ports import Objects, State
 from kfm.model.preview_records import is_made
 from kfm.model.public_run import PublicRun
 from kfm.model.records import DatasetVersion, LedgerEntry, ManifestEntry, Receipt
-from kfm.projections.artifacts import published_path
+from kfm.projections.file_paths import published_path
 
 SAME_MOMENT = 1000  # runs that may have ended in the same moment
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from kfm.model.public_run import Places, PublicVersion
 from kfm.projections import dcat, stac
-from kfm.projections.artifacts import version_path
 from kfm.projections.explanation_page import STYLE
+from kfm.projections.file_paths import version_path
 
 PAGE = "index.html"
 MOST = 1000  # most files listed on a page; the NDJSON listing next to it has all

@@ -15,7 +15,7 @@ from kfm.model.records import KEEP_MS, Delivery, EndedTrigger, LedgerEntry, Trig
 from kfm.model.updater import Updater
 
 if TYPE_CHECKING:
-    from kfm.scheduling.webhook_signatures import Message
+    from kfm.scheduling.webhook_requests import Message
 
 DAY_MS = 86_400_000
 BATCH = 500  # rows dropped in one transaction

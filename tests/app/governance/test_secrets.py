@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 
 from kfm.model.secret import Secret
-from kfm.scheduling.webhook_signatures import signature
+from kfm.scheduling.webhook_requests import signature
 from tests.app.governance.people import Site, by_order, make_list
 from tests.engine.protected.conftest import MASK, label, table
 

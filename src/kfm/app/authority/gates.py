@@ -42,7 +42,7 @@ class Gates:
     ) -> Decision:
         """Return the decision about a move to Published. If the policies permit it, lineage and catalog are checked
         too."""
-        from kfm.policy.policy_gate import promotion_gate
+        from kfm.policy.promotion_gate import promotion_gate
 
         decision = promotion_gate(
             state,
@@ -62,7 +62,7 @@ class Gates:
 
     def step(self, step: StepUp) -> Decision:
         """Return the decision about a step between zones."""
-        from kfm.policy.policy_gate import step_gate
+        from kfm.policy.promotion_gate import step_gate
 
         return step_gate(step, decider=self.decider(), evidence=self.evidence(step.asking.when_ms))
 

@@ -21,10 +21,10 @@ from kfm.model.names import is_digest
 from kfm.model.public_run import PublicInput, PublicRun
 from kfm.operations.registry import operations
 from kfm.parsing.characters import printable
-from kfm.projections.artifacts import published_path
 from kfm.projections.explanation import Explanation as Explanation
 from kfm.projections.explanation import ExplanationSubject, as_text, build_explanation
 from kfm.projections.explanation_page import page
+from kfm.projections.file_paths import published_path
 from kfm.projections.mermaid import chart
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from kfm.model.names import dataset_id, is_digest
 from kfm.model.operation_target import REF
 from kfm.parsing.characters import printable
 from kfm.parsing.record_shape import nearest
-from kfm.projections.artifacts import published_path
+from kfm.projections.file_paths import published_path
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session

@@ -18,7 +18,7 @@ from kfm.fsio import REAL, failing_as_storage, write_apart
 from kfm.model.canonical import canonical
 from kfm.model.records import Effect, Receipt, TelemetryBundle, WalRecord
 from kfm.projections import artifacts
-from kfm.projections.artifacts import version_path
+from kfm.projections.file_paths import version_path
 
 
 def wal(session: Session, run_id: str) -> Iterator[WalRecord]:

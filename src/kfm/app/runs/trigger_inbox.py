@@ -23,7 +23,7 @@ from kfm.errors import BadInput, Denied, Refused
 from kfm.model.records import Receipt, Trigger
 from kfm.model.secret import Secret
 from kfm.scheduling import triggers
-from kfm.scheduling.webhook_signatures import (
+from kfm.scheduling.webhook_requests import (
     Header,
     Hook,
     Message,

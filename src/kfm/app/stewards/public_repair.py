@@ -16,7 +16,7 @@ from kfm.model import manifests, refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.records import Difference, Effect, RefEntry
-from kfm.projections.artifacts import pointer_path, published_path, version_path
+from kfm.projections.file_paths import pointer_path, published_path, version_path
 from kfm.projections.live_versions import live_versions, pointer_of
 
 Problems = list[tuple[str, KfmError]]

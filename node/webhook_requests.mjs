@@ -1,4 +1,4 @@
-// Is this request what its sender signed, now, for the first time? The twin of scheduling/webhook_signatures.py.
+// Is this request what its sender signed, now, for the first time? The twin of scheduling/webhook_requests.py.
 //
 // Order: one signature header, of the kind the source accepts; the HMAC over the raw bytes; only then is the body
 // read; its own signed time must be fresh; its id must be new (the caller asks the state that).

@@ -24,7 +24,7 @@ PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
-demo: $(STAMP) ## run the whole walk over real Kansas data, kill it in the middle, resume it
+demo: $(STAMP) ## run everything over real Kansas data, kill it in the middle, resume it
 	@$(PY) examples/demo.py
 
 test: lint node-packages ## lint, then every test that is not marked long
@@ -62,10 +62,10 @@ site: $(STAMP) ## write the docs as a site that is read without a network, into 
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --clean
 	@echo "site: open build/site/index.html"
 
-pictures: $(STAMP) ## take the pictures of the screen in docs/pictures anew
+pictures: $(STAMP) ## take the pictures of the screen in docs/pictures again
 	@$(PY) -m tests.project.pictures
 
-schemas: $(STAMP) ## write schemas/ anew from the records
+schemas: $(STAMP) ## write schemas/ again from the records
 	@$(PY) -m tests.project.pages --write
 
 tools: $(STAMP) ## get what some tests use, once per machine: OPA, Conftest, actionlint, schemas (needs go), Neo4j (java and mvn), SeaweedFS

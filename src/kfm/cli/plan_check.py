@@ -31,7 +31,7 @@ ELSEWHERE = (
 
 
 class Question(Record, frozen=True):
-    """What the other process gets: the inputs of the plan, so that it need not fetch them again."""
+    """The message to the other process: the pinned inputs of the plan, so that it need not fetch them again."""
 
     config: str
     dataset: str

@@ -185,5 +185,5 @@ R = TypeVar("R", Planned, Explained, Overview)
 
 
 def shown_as(kind: type[R], record: msgspec.Struct) -> R:
-    """Return the record as its self-displaying kind."""
+    """Return the record converted to `kind`, a subclass that displays itself."""
     return kind(**{name: getattr(record, name) for name in record.__struct_fields__})

@@ -56,7 +56,7 @@ class Installation(Displayable):
     """An installation, usable in a `with` block and by several threads. After `close` every call raises BadInput."""
 
     def __init__(self, path: str) -> None:
-        """`path` is its kfm.yml. Use `kfm.open`, which finds it."""
+        """`path` is the kfm.yml of the installation. Callers use `kfm.open`, which finds it."""
         self.path = path
         self._closed = False
 

@@ -45,7 +45,7 @@ class Reading(Displayable):
 
     @property
     def ref(self) -> str:
-        """The ref that led to it; empty if the version was named itself."""
+        """The ref that led to the version; empty if the caller named the version itself."""
         return self._found.ref
 
     @property

@@ -191,7 +191,7 @@ def one(resolved: Resolved, id: str) -> Backfill:
 
 
 def files_of(resolved: Resolved) -> list[str]:
-    """The files of backfills, as messages name them; none where the folder cannot be read."""
+    """Return the paths of the backfill files, as messages name them; an empty list if their folder cannot be read."""
     try:
         return [f"{resolved.config.backfills}/{name}" for name in _names(resolved)]
     except BadInput:
@@ -199,7 +199,8 @@ def files_of(resolved: Resolved) -> list[str]:
 
 
 def mistakes_of(resolved: Resolved) -> list[BadInput]:
-    """Every mistake of the backfills of an installation; of the keys of one backfill the first."""
+    """Return every mistake in the backfill files of an installation; of invalid partition keys only the first of each
+    backfill."""
     from kfm.parsing.document_recovery import read_all
 
     places: dict[str, str] = {}
@@ -230,7 +231,8 @@ def mistakes_of(resolved: Resolved) -> list[BadInput]:
 
 
 def _check(document: Document, id: str, said: BackfillConfig, resolved: Resolved, other: str) -> None:
-    """What the types alone cannot say. `other` is the place of a backfill of the same name, if there is one."""
+    """Report the mistakes of one backfill that types cannot express, such as an unknown dataset or pool. `other` is the
+    place of a backfill with the same name; empty if there is none."""
     path: Path = ("backfills", id)
     try:
         names.check_id(id, "backfill")

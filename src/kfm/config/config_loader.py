@@ -110,13 +110,13 @@ def load(path: str | None, env: Mapping[str, str]) -> Resolved:
 
 
 def named(path: str | None, env: Mapping[str, str]) -> str:
-    """The path of the file that is meant."""
+    """Return the path of the configuration file: the given path, else KFM_CONFIG, else the nearest kfm.yml upward."""
     return path or env.get("KFM_CONFIG") or _find(os.getcwd(), env)
 
 
 def resolve(document: Document, path: str, env: Mapping[str, str]) -> Resolved:
-    """The document, with the environment over it, as what is in force. BadInput at the first mistake; from a document
-    that collects mistakes, the configuration as it may have been meant."""
+    """Return the configuration of a document, with the settings of the environment applied. Raise BadInput at the first
+    mistake. If the document collects mistakes, return the configuration as it was probably meant."""
     if not isinstance(document.value, dict):
         found = yaml_scalars.kind(document.value)
         raise document.mistake((), f"must be a mapping, found {found}", "`kfm init` writes an example")

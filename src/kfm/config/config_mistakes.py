@@ -18,15 +18,15 @@ PLACES = ("state", "objects", "publish")
 
 
 class Checked(NamedTuple):
-    """What was found. `resolved` is the configuration as it may have been meant: to check what it names, never to run
-    anything. None if there is no file to read."""
+    """The mistakes of a configuration. `resolved` is the configuration as it was probably meant, for checking the files
+    it names, never for a run; None if there is no file to read."""
 
     mistakes: list[BadInput]
     resolved: Resolved | None
 
 
 def mistakes_of(path: str | None, env: Mapping[str, str]) -> Checked:
-    """Every mistake of the file and of the settings in the environment, syntax errors first."""
+    """Return every mistake of kfm.yml and of the settings in the environment, syntax errors first."""
     try:
         path = named(path, env)
         where = shown_path(path)
@@ -67,14 +67,15 @@ def load_to_close(path: str | None, env: Mapping[str, str]) -> Resolved:
 
 
 def _is_begun(resolved: Resolved) -> bool:
-    """True if there is a state where the file, or else the default, puts it. Without one there is nothing to close."""
+    """Return whether the state database exists where the file, or else the default, puts it. Without a state there is
+    nothing to close."""
     places = {resolved.config.state, Config(datasets={}).state}
     return any(os.path.exists(resolved.location(place)[1] or os.devnull + "/") for place in places)
 
 
 def _is_in_doubt(resolved: Resolved, key: str, env: Mapping[str, str]) -> bool:
-    """True if the file may set this place and its value was not read: it is assumed, or lies in a part that does not
-    parse."""
+    """Return whether the setting `key` may be in the file although its value could not be read: the value was assumed,
+    or it is in a part of the file that does not parse."""
     if f"KFM_{key.upper()}" in env:
         return False
     document = resolved.document

@@ -152,7 +152,7 @@ def declared_schedules(resolved: Resolved) -> list[Schedule]:
 
 
 def files_of(resolved: Resolved) -> list[str]:
-    """The files of schedules, as messages name them; none where the folder cannot be read."""
+    """Return the paths of the schedule files, as messages name them; an empty list if their folder cannot be read."""
     try:
         return [f"{resolved.config.schedules}/{name}" for name in _names(resolved.at(resolved.config.schedules))]
     except BadInput:
@@ -160,8 +160,8 @@ def files_of(resolved: Resolved) -> list[str]:
 
 
 def mistakes_of(resolved: Resolved) -> tuple[list[BadInput], list[Schedule]]:
-    """Every mistake of the schedules of an installation, and the schedules without one. The document of the
-    configuration collects mistakes from here on."""
+    """Return every mistake in the schedules of an installation, and the schedules without a mistake. From then on the
+    document of the configuration collects mistakes instead of raising them."""
     from kfm.parsing.document_recovery import read_all
 
     found: list[Schedule] = []
@@ -205,7 +205,8 @@ def mistakes_of(resolved: Resolved) -> tuple[list[BadInput], list[Schedule]]:
 
 
 def _follow(resolved: Resolved, name: str, dataset: DatasetConfig, found: dict[str, Schedule]) -> None:
-    """A dataset that reads others follows their versions, unless a schedule says when it is made."""
+    """Add a schedule for a dataset that reads other datasets and has none of its own: it runs when they have new
+    versions."""
     read = {(other, refs.in_zone(said.zone, other)) for _, other, said in read_by(dataset) if not said.version}
     others = tuple(sorted({other for other, _ in read}))
     own = [each for each in found.values() if each.dataset == name]
@@ -222,7 +223,8 @@ def _follow(resolved: Resolved, name: str, dataset: DatasetConfig, found: dict[s
 def _check_declared(
     document: Document, path: Path, said: DeclaredSchedule, datasets: Mapping[str, Any], other: str
 ) -> None:
-    """`other` is the place of a schedule of the same name, if there is one."""
+    """Report the mistakes of one schedule of a schedule file. `other` is the place of a schedule with the same name;
+    empty if there is none."""
     try:
         names.check_id(str(path[-1]), "schedule")
         known = names.dataset_id(said.dataset) in datasets

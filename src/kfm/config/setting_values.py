@@ -17,7 +17,7 @@ ID_PATTERN = "^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$"
 
 
 def leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    """Yield every setting with its path. A list of plain values is one setting."""
+    """Yield each setting with its path, such as execute.threads. A list of plain values is one setting."""
     if isinstance(value, dict) and value:
         for key, item in value.items():
             yield from leaves(item, (*path, key))

@@ -1,8 +1,9 @@
 """Salted commitments: a ledger entry commits to values that it does not show, so that they can be shown later.
 
-A commitment is SHA-256 over a salt of 32 bytes, the name of the field and the canonical form of its value. Without the
-salt nobody can guess the value; with both, anyone can check that it is the value of that time. The salt is derived from
-the custodian's key, the run and the field, so a run that is written again after a crash gives the same bytes.
+A commitment is SHA-256 over a salt of 32 bytes, the name of the field and the canonical form of its value. A reader
+without the salt cannot guess the value; a reader with salt and value can check that it is the value of that time. The
+salt is derived from the custodian's key, the run and the field, so a run that is written again after a crash gives the
+same bytes.
 """
 
 from __future__ import annotations

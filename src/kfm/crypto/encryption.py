@@ -103,7 +103,7 @@ class Encryptor:
 
 
 class Decryptor:
-    """Decrypts. It yields only verified bytes; nothing is missing if `finish` returns."""
+    """Decrypts blocks. It yields only verified bytes; the file is complete if `finish` returns."""
 
     def __init__(self, keys: Keys) -> None:
         """`keys` returns the key of an id, or None if it is not available."""

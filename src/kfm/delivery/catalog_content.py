@@ -32,7 +32,7 @@ Changes = Iterator[tuple[str, bytes | None]]
 
 
 class Catalogued(Record, frozen=True):
-    """What the catalog says about a dataset, as far as the next change needs it."""
+    """The facts about a dataset's catalog entry that the follower keeps, to find out later which files must change."""
 
     standing: tuple[str, ...]  # the versions in the catalog, the current one last
     whole: bool  # whether every entry of the current version has an item
@@ -117,7 +117,8 @@ class Cataloguing:
         return None
 
     def _gone_on(self, before: str, runs: Sequence[PublicRun]) -> Changes:
-        """Yield the changes to a version that was made from the current one."""
+        """Yield the changed catalog files after the dataset moved forward, from version `before` to one that was made
+        from it."""
         gone = yield from self._touched(before, runs)
         for run in runs:
             yield from self._about(run)
@@ -129,7 +130,8 @@ class Cataloguing:
         yield from gone
 
     def _gone_back(self, known: Sequence[str], runs: Sequence[PublicRun]) -> Changes:
-        """Yield the changes to a version from which the current one was made."""
+        """Yield the changed catalog files after the dataset moved back to a version from which the known one
+        was made."""
         gone = yield from self._touched(known[-1], runs)
         if runs:
             for version in self.standing[-2:-1]:
@@ -146,7 +148,8 @@ class Cataloguing:
             yield stac.version_path(self.dataset, version), None
 
     def _until(self, version: str, before: str) -> list[PublicRun] | None:
-        """Return the runs that led from one version to another; None if they did not."""
+        """Return the runs that made `version` from `before`, the newest first; None if `version` was not made from
+        `before`."""
         found: list[PublicRun] = []
         for record in self._records(version):
             if record.digest == before:
@@ -168,7 +171,8 @@ class Cataloguing:
         return [(stac.item_path(self.dataset, key), None) for key in sorted(touched - there)]
 
     def _collected(self) -> tuple[str, bytes]:
-        """Return the collection of a current version in which every entry has an item."""
+        """Return the path and the bytes of the STAC collection of the current version, with a link to the item of each
+        entry."""
         keys = [entry.key for entry in manifests.entries(self._objects, self.standing[-1])]
         self._count = len(keys)
         return self.collection(keys)

@@ -116,7 +116,7 @@ def _restored(state: State, objects: Objects, entry: LedgerEntry, known: RunFact
 
 
 def _stands(entry: LedgerEntry) -> str:
-    """Return the version that a run made current or public; "" if none."""
+    """Return the version to which this run moved the processed or published ref; "" if it moved neither."""
     names = (refs.processed(entry.dataset), refs.published(entry.dataset))
     return next((move.after for move in reversed(entry.moves) if move.ref in names and move.after), "")
 

@@ -482,7 +482,8 @@ class Crew:
         return digest, size
 
     def _say_of_grid(self, position: int, digest: str) -> None:
-        """Describe a gridded source that is published unchanged. A run that resumes after a crash reads it again."""
+        """Keep the description of a grid that is published unchanged. A run that resumes after a crash reads the grid
+        again for it."""
         context = self._context
         form = context.grids.get(digest)
         if form is None or self._encryption is not None:
@@ -498,7 +499,7 @@ class Crew:
             self._described[position] = said
 
     def _say(self, position: int, body: bytes, media_type: str) -> None:
-        """Describe an output from its bytes, unless the author described it."""
+        """Describe an output (place, time, STAC id) from its bytes, unless the author described it."""
         said = read_from(body, media_type) | self._described.get(position, {})
         if said:
             self._described[position] = said

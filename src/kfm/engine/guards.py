@@ -45,7 +45,7 @@ def _unsigned(_dataset: str, _version: str, _since: str) -> bool:
 
 
 class Guards(Struct):
-    """What may refuse a run. `preflight` checks what can be known before anything is fetched."""
+    """Everything that may refuse a run. `preflight` makes the checks that are possible before anything is fetched."""
 
     gate: Gate  # before the Published zone
     step_gate: StepGate  # before the Work and Processed zones

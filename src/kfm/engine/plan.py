@@ -352,7 +352,8 @@ def _exactly(batch: list[Step], first: int) -> bytes:
 
 
 class Again:
-    """Encodes the steps of a plan that is made again, unchecked. Something that is not a step means another plan."""
+    """Encodes the steps of a plan that is made a second time, without checking them. A value that is not a step means
+    that the two plans differ."""
 
     def __init__(self, otherwise: Callable[[], KfmError]) -> None:
         self._otherwise = otherwise

@@ -11,8 +11,8 @@ Progress = Callable[[str, int, int], None]
 
 
 def counted(objects: Objects, progress: Progress, expected: int) -> Objects:
-    """Return the same store, which reports what is written. `expected` is the previous size of the source, or 0; the
-    server's answer replaces it."""
+    """Return a view of the object store that reports the progress of every write. `expected` is the previous size of
+    the source, or 0; the size that the server announces replaces it."""
     return cast(Objects, _Counted(objects, progress, expected))
 
 

@@ -27,7 +27,8 @@ WORDS = 200  # the most characters of an author's exception that are kept
 
 
 class Work(Struct, frozen=True):
-    """What is being run. Its trigger always has a correlation id."""
+    """The work of a run: its trigger, its updater and the settings of its dataset. The trigger always has a correlation
+    id."""
 
     trigger: Trigger
     updater: Updater
@@ -104,17 +105,17 @@ class RunContext(Struct):
 
     @property
     def arguments(self) -> str:
-        """The dataset and its partition, as arguments of a command."""
+        """The dataset of the run, and its partition if there is one, as arguments of a command."""
         part = self.trigger.partition
         return f"{self.dataset} --partition {part}" if part else self.dataset
 
     @property
     def zone_name(self) -> str:
-        """The name of its refs in the zones before `processed`. A partition has its own."""
+        """The name of the run's refs in the zones before `processed`: the dataset, or `dataset/partition`."""
         return f"{self.dataset}/{self.trigger.partition}" if self.trigger.partition else self.dataset
 
     def ref_in(self, zone: str) -> str:
-        """Return the name of its ref in a zone. A preview has refs of its own."""
+        """Return the name of the run's ref in a zone. The run of a preview has refs of its own."""
         return zone_ref(zone, self.zone_name, self.trigger)
 
     @property

@@ -35,14 +35,15 @@ class SettledPlan(Struct):
     opened: Callable[[bytes], bytes] | None = None  # decrypts the chunks of a restricted run
 
     def each(self, state: State) -> Iterator[list[Step]]:
-        """Yield its steps in batches, from memory or from the journal."""
+        """Yield the steps of the plan in batches, from memory or from the journal."""
         if self.batches is not None:
             yield from self.batches
             return
         yield from map(_decode_steps, self._bodies(state))
 
     def left(self, state: State, results: Results) -> Iterator[tuple[int, Step]]:
-        """Yield its steps with their positions. A chunk whose steps are all done is skipped without being read."""
+        """Yield the steps of the plan with their positions. A chunk of the journal whose steps are all done is left out
+        and not read."""
         if self.batches is not None:
             yield from enumerate(chain.from_iterable(self.batches))
             return
@@ -53,7 +54,7 @@ class SettledPlan(Struct):
                 yield from enumerate(_decode_steps(body), start)
 
     def _bodies(self, state: State) -> Iterator[bytes]:
-        """Yield its chunks without the header, which is the first line."""
+        """Yield the chunks of the plan without its first line, which is the header."""
         chunks: Iterable[bytes] = self.chunks if self.chunks is not None else ()
         if self.chunks is None:
             chunks = state.journal.plan_chunks(self.plan_hash)

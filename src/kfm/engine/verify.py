@@ -18,7 +18,8 @@ class Report(Record, frozen=True):
 
 
 def verify(state: State, objects: Objects, readable: Objects | None = None) -> Report:
-    """Return what was checked. Corrupt at the first damage. `readable` decrypts objects whose key is available."""
+    """Read and check every object, version and ledger entry, and return the counts. Raise Corrupt at the first damage.
+    `readable` decrypts objects whose key is available."""
     entries = _ledger(state)
     seen: set[str] = set()
     closed: set[str] = set()

@@ -32,7 +32,7 @@ def _silent(_stage: str, _done: int, _total: int) -> None:
 
 
 class World(Struct):
-    """What a run reads and writes. A dry run gets stores that write nothing lasting."""
+    """The stores, clock, log and sources of a run. A dry run gets stores that write nothing lasting."""
 
     state: State
     objects: Objects

@@ -86,7 +86,8 @@ def _place(face: Ints | int, i: Floats, j: Floats) -> Ints:
 
 
 def _hexagons(points: Floats, resolution: int) -> tuple[Ints | int, Floats, Floats, NDArray[np.bool_]]:
-    """Return the face of each point, its hexagon on that face, and whether it is clearly inside."""
+    """Return the face of each point, the two lattice coordinates of its hexagon on that face, and whether the point is
+    clearly inside the hexagon."""
     planes, centres = _planes(resolution), _faces().centres
     only = int((centres @ points[:, 0]).argmax())
     flat = planes[only] @ points
@@ -111,7 +112,8 @@ def _hexagons(points: Floats, resolution: int) -> tuple[Ints | int, Floats, Floa
 
 
 def _up(i: Any, j: Any, resolution: int, steps: list[NDArray[np.intp]]) -> tuple[Any, Any]:
-    """Go from the hexagon of a resolution to that of resolution 0; collect the step at each level, finest first."""
+    """Go from the hexagon (i, j) of a resolution to its ancestor at resolution 0. Append the step of each level to
+    `steps`, finest first."""
     seventh = i.dtype.type(1 / 7)
     for level in range(resolution, 0, -1):
         if level % 2:
@@ -142,7 +144,8 @@ def _vectors(lats: Floats, lngs: Floats) -> Floats:
 
 @lru_cache(maxsize=1)
 def _faces() -> _Faces:
-    """Return the faces of H3's icosahedron; its corners are the centres of the twelve pentagons."""
+    """Return the faces of H3's icosahedron, computed from its corners: these are the centres of the twelve
+    pentagons."""
     h3 = library()
     centres = [h3.cell_to_latlng(cell) for cell in h3.get_pentagons(0)]
     corners = _vectors(np.array([lat for lat, _ in centres]), np.array([lng for _, lng in centres])).T
@@ -166,8 +169,9 @@ def _unit(vector: Floats) -> Floats:
 
 @lru_cache(maxsize=16)
 def _planes(resolution: int) -> Floats:
-    """Return a matrix per face that maps a point to its depth under the face and to three numbers; divided by the
-    depth, these place it between the lines of the lattice."""
+    """Return one matrix for each face of the icosahedron. The matrix maps a point, as a unit vector, to its component
+    along the axis of the face, and to three numbers. Each of these, divided by that component, says between which two
+    parallel lines of the hexagonal lattice the point is."""
     size = math.sqrt(7) ** resolution * _SCALE
     turn = _TURN if resolution % 2 else 0.0
     faces = _faces()
@@ -180,7 +184,8 @@ def _planes(resolution: int) -> Floats:
 
 @lru_cache(maxsize=1)
 def _turned() -> Ints:
-    """Return the digits, indexed by 9 times the rotations plus the step."""
+    """Return a table of H3 digits after 0 to 5 rotations. The index is 9 times the number of rotations plus the step
+    from a hexagon to its parent."""
     rows = [list(_DIGITS)]
     for _ in range(5):
         rows.append([_ROTATED[digit] for digit in rows[-1]])

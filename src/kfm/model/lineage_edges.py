@@ -36,7 +36,7 @@ def used(inputs: Iterable[Item], moves: Sequence[RefMove], *, made: bool) -> lis
 
 
 def used_by(receipt: Receipt) -> list[Edge]:
-    """Return the same from the receipt; empty unless the run committed."""
+    """Return the inputs that the run of this receipt used, as `used` does; empty unless the run committed."""
     if receipt.status != "SUCCESS":
         return []
     return used(receipt.inputs, receipt.moves, made=bool(made_by(receipt)))

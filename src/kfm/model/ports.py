@@ -203,7 +203,7 @@ class Lineage(Protocol):
 
 class LineageTx(Lineage, Protocol):
     def keep(self, run_id: str, edges: Iterable[Edge]) -> None:
-        """Store what the run that this transaction ends has read, by address and digest."""
+        """Store the inputs of the run that this transaction ends, by address and digest."""
 
 
 class Inbox(Protocol):
@@ -270,7 +270,7 @@ class Outbox(Protocol):
         """Return why the sink is stopped; None if it is not."""
 
     def dead(self, sink: str) -> Iterator[DeadLetter]:
-        """Yield its dead letters, the oldest first."""
+        """Yield the dead letters of this sink, the oldest first."""
 
     def note(self, sink: str, of: str) -> bytes | None:
         """Return a note that the sink's follower stored for itself."""

@@ -27,7 +27,8 @@ class PreviewInput(Record, frozen=True):
 
 
 class PreviewedDataset(Record, frozen=True):
-    """What a branch builds for one dataset, from which inputs, and where the refs were then."""
+    """The version that a branch builds of one dataset, its inputs, and the values of the dataset's refs at that
+    time."""
 
     dataset: str
     run_id: str

@@ -115,10 +115,8 @@ class PublicRun(Record, frozen=True):
     restored: tuple[PublicPart, ...] = ()
 
     def used(self) -> tuple[PublicInput, ...]:
-        """Return the inputs that its outputs are made of; lineage queries follow these.
-
-        These are all inputs, except that an operation is not made of the version its own ref pointed to before.
-        """
+        """Return the inputs that the outputs of the run are made of; lineage queries follow these. These are all
+        inputs, except that an operation is not made of the version its own ref pointed to before."""
         own = set() if self.made_a_version() else {f"kfm://ref/{move.ref}" for move in self.moves}
         return tuple(each for each in self.inputs if each.id not in own)
 
@@ -126,8 +124,8 @@ class PublicRun(Record, frozen=True):
         return bool(self.version) and not self.job_type.startswith("operation.")
 
     def outputs(self) -> list[tuple[str, str]]:
-        """Return (id, digest) of each artifact it made, or else of the ref it moved. Every export format states
-        these."""
+        """Return (id, digest) of each artifact that the run made, or else of the ref that it moved. Every export format
+        states these."""
         if self.artifacts:
             return [(artifact.id, artifact.digest) for artifact in self.artifacts]
         return [(f"kfm://ref/{self.ref}", self.version)] if self.ref else []

@@ -1,7 +1,7 @@
-"""The names of refs: one function for each form, `parse` for the way back.
+"""The names of refs: one function builds each form, and `parse` takes a name apart.
 
-A ref is `zone/name`. The zone of a freeze flag is `switch`; it is set unless it says nothing or `open`. All refs of a
-preview lie below `preview/BRANCH/`, under the names they have outside it.
+A ref is named `zone/name`. The zone of a freeze flag is `switch`; the flag is set unless its value is empty or `open`.
+All refs of a preview lie below `preview/BRANCH/`, under the names they have outside it.
 """
 
 from __future__ import annotations
@@ -50,12 +50,13 @@ def in_zone(zone: str, name: str) -> str:
 
 
 def raw(name: str, number: int | str) -> str:
-    """The bytes of one source. `name` is a dataset, or `dataset/partition`."""
+    """Return the name of the ref to the bytes of one source. `name` is a dataset, or `dataset/partition`."""
     return f"raw/{name}/{number}"
 
 
 def quarantine(name: str) -> str:
-    """The report on rows that did not pass. `name` is a dataset, or `dataset/partition`."""
+    """Return the name of the ref to the report on rows that did not pass. `name` is a dataset, or
+    `dataset/partition`."""
     return f"quarantine/{name}"
 
 
@@ -68,7 +69,8 @@ def published(dataset: str) -> str:
 
 
 def preview(branch: str, ref: str) -> str:
-    """A ref inside a preview. `branch` is written as `preview_records.slug` gives it."""
+    """Return the name that `ref` has inside the preview of a branch. `branch` is written as `preview_records.slug`
+    returns it."""
     return f"preview/{branch}/{ref}"
 
 
@@ -77,25 +79,25 @@ def backfill(name: str) -> str:
 
 
 def order(request: str) -> str:
-    """A change request with its signatures so far."""
+    """Return the name of the ref to a change request with its signatures so far."""
     return f"orders/{request}"
 
 
 def mask(dataset: str, source: str) -> str:
-    """The masking policy of a source as it was signed."""
+    """Return the name of the ref to the signed masking policy of a source."""
     return f"rules/mask/{dataset}/{source}"
 
 
 def switch(kind: str, name: str = "") -> str:
-    """The freeze flag of everything (`global`), or of one dataset, schedule, backfill or run."""
+    """Return the name of a freeze flag: of everything (`global`), or of one dataset, schedule, backfill or run."""
     return f"switch/{kind}/{name}" if name else f"switch/{kind}"
 
 
 def switches(dataset: str) -> tuple[str, str]:
-    """The freeze flags that stop all work on a dataset."""
+    """Return the names of the freeze flags that stop all work on a dataset."""
     return "switch/global", f"switch/dataset/{dataset}"
 
 
 def is_frozen(flag: str) -> bool:
-    """Whether a freeze flag with this content is set."""
+    """Return whether a freeze flag with this value is set."""
     return flag not in ("", "open")

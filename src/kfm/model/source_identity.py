@@ -93,7 +93,8 @@ def _inside(identity: str) -> str:
 
 
 def _cut(uri: str) -> tuple[str, str]:
-    """Split off what names a part of a packed file, `#member=…` or `#unpack=…`, in one spelling."""
+    """Return an address without the part that names a member of a packed file, and that part (`#member=…` or
+    `#unpack=…`) in one spelling."""
     outer, mark, inside = uri.partition("#")
     return outer, f"#{_decoded(inside)}" if mark else ""
 

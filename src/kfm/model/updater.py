@@ -141,7 +141,8 @@ class Reader(Protocol):
         id."""
 
     def open(self, source: Read) -> BinaryIO:
-        """Return the same bytes as a stream, which checks the digest at its end."""
+        """Return the bytes of an input or of a needed step as a stream, which raises at its end if they do not match
+        the digest."""
 
     def original(self, source: int | str) -> BinaryIO:
         """Return the file as fetched, for a vector format; the other methods read its accepted rows as GeoParquet.
@@ -273,7 +274,8 @@ class Updater(RunTraits):
         raise NotImplementedError
 
     def execute(self, step: Step, read: Reader) -> Output:
-        """Wraps every perform(), for what all steps have in common. The rules of perform() apply."""
+        """Perform a step: the engine calls `execute`, and `execute` calls perform(). Override it for work that all
+        steps have in common; the rules of perform() apply."""
         return self.perform(step, read)
 
     def upsert(self, version: DatasetVersion) -> DatasetVersion:
@@ -287,11 +289,12 @@ class Updater(RunTraits):
         inputs: Sequence[SourceRef],  # noqa: ARG002
         made: Callable[[str], bytes],  # noqa: ARG002
     ) -> DatasetVersion:
-        """Wraps every upsert(), with the inputs and, by step id, the outputs. The rules of upsert() apply."""
+        """Return the version before it is committed: the engine calls `conclude`, and `conclude` calls upsert(). It
+        also gets the inputs and, by step id, the outputs; the rules of upsert() apply."""
         return self.upsert(version)
 
     def lineage(self, inputs: Sequence[Item]) -> Sequence[Item]:
-        """Return what the version was made of: all inputs, and anything else to name, such as a model."""
+        """Return everything that the version was made of: all inputs, and further sources to name, such as a model."""
         return inputs
 
     def telemetry(self, measured: RunTelemetry) -> RunTelemetry:

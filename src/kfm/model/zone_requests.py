@@ -11,7 +11,7 @@ from kfm.model.records import Classification, DatasetVersion, Decision, Record, 
 
 
 class Asking(Record, frozen=True):
-    """Who requests what, when and why."""
+    """The request that a gate decides about: who asks for which operation, when and why."""
 
     who: str
     what: str
@@ -31,7 +31,8 @@ class StepUp(Record, frozen=True):
 
     @property
     def standing(self) -> Classification | None:
-        """The classification of everything it is made of; None if no label or setting classifies any of it."""
+        """The classification of everything that the run's data is made of; None if no label or setting classifies any
+        of it."""
         if self.version is not None:
             return self.version.standing
         known = [source.standing for source in self.inputs if source.standing is not None]

@@ -30,7 +30,7 @@ class Rollback(MoveUpdater):
         return trigger.params.get("to") == NOTHING
 
     def asks_gates(self, trigger: Trigger) -> bool:
-        """Only a version that becomes public passes a gate."""
+        """Return whether the rollback makes a version public: only then a gate decides about it."""
         ref = trigger.params.get("ref", "")
         return not self.takes_away(trigger) and (not ref or ref.startswith(refs.PUBLISHED))
 

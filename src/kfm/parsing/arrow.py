@@ -43,8 +43,8 @@ _PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def library(what: str, extra: str = "parquet") -> Any:
-    """Return pyarrow with its parts. Raise Unavailable if it is not installed; the message names `what` needs it and
-    the `extra` of this package that installs it."""
+    """Return pyarrow with its submodules. Raise Unavailable if it is not installed: the message says that `what` needs
+    it, and which `extra` of this package installs it."""
     try:
         import pyarrow
         import pyarrow.compute
@@ -58,7 +58,8 @@ def library(what: str, extra: str = "parquet") -> Any:
 
 
 def family(kind: pa.DataType) -> str:
-    """Return the kind of its values for a data contract: one of the words above, `null`, or `other`."""
+    """Return the kind of the values of an Arrow type, as data contracts name it: integer, number, boolean, text, date,
+    timestamp, `null`, or `other`."""
     import pyarrow.types as types
 
     if types.is_dictionary(kind):

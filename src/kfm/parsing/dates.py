@@ -113,7 +113,7 @@ def _exists(parts: dict[str, str]) -> bool:
 
 
 def is_day(year: int, month: int, day: int) -> bool:
-    """Whether there is such a day, from the year 1 to 9999."""
+    """Return whether this day exists, from the year 1 to 9999."""
     if not (1 <= year <= 9999 and 1 <= month <= 12):
         return False
     return 1 <= day <= _DAYS[month - 1] + (month == 2 and is_leap(year))

@@ -19,8 +19,8 @@ _KEY = re.compile(rb" *(?:\"([^\"]+)\"|'([^']+)'|([^\s#:\"'\[\]{}-][^#:]*?))\s*:
 
 
 def read_all(body: bytes, where: str, *, json: bool) -> Document:
-    """The document, which collects mistakes, with every syntax error among them. Without anything that parses it is an
-    empty mapping of which all is assumed."""
+    """Return the parsed document with all syntax errors of the file among its collected mistakes. If no part of the
+    file parses, the document is an empty mapping, and no part of it is reported as missing."""
     problems: list[BadInput] = []
     left_out: list[Path] = []
     document = None
@@ -59,7 +59,8 @@ def _indent(line: bytes) -> int:
 
 
 def _without_block(lines: list[bytes], at: int) -> tuple[bytes, Path]:
-    """The text with the block around a line made blank, and the path of what stood there, as far as it is known."""
+    """Return the text with the block around a line blanked, and the path of that block in the document; () if it is not
+    known."""
     at = min(at, len(lines) - 1)
     section = _start(lines, at, 0)
     start, depth, path = section, 0, _key(lines[section])
@@ -79,7 +80,7 @@ def _without_block(lines: list[bytes], at: int) -> tuple[bytes, Path]:
 
 
 def _start(lines: list[bytes], at: int, depth: int) -> int:
-    """The nearest line here or above that is indented by no more than `depth`."""
+    """Return the number of the nearest line, at `at` or above it, that is indented by at most `depth`."""
     while at > 0 and not (_is_content(lines[at]) and _indent(lines[at]) <= depth):
         at -= 1
     return at
@@ -91,7 +92,7 @@ def _key(line: bytes) -> tuple[str, ...]:
 
 
 def _stand_in(document: Document, value: dict[Any, Any], path: Path) -> None:
-    """A place for what was left out, so that what refers to it is no mistake."""
+    """Add an empty value for a part that was left out, so that references to that part are not reported as mistakes."""
     section = path[0]
     if len(path) == 1:
         if section not in value:

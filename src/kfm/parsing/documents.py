@@ -46,7 +46,7 @@ class Document:
         self._place = place
 
     def collect(self) -> list[BadInput]:
-        """From here on mistakes are kept in the list that is returned, and not raised."""
+        """Collect mistakes from now on instead of raising them; return the list that receives them."""
         self.mistakes = [] if self.mistakes is None else self.mistakes
         return self.mistakes
 
@@ -76,24 +76,27 @@ class Document:
         return 1, 1
 
     def refuse(self, path: Path, what: str, hint: str = "") -> None:
-        """Raises BadInput at the place of the part; where mistakes are collected, keeps it and returns."""
+        """Raise BadInput with the place of this part. If the document collects mistakes, keep the error and return."""
         problem = self.mistake(path, what, hint)
         if self.mistakes is None:
             raise problem
         self.keep(problem)
 
     def mistake(self, path: Path, what: str, hint: str = "") -> BadInput:
-        """The error to raise where nothing after it can be checked."""
+        """Return the error for this part with its place. The caller raises the error if nothing after it can be
+        checked."""
         return BadInput(f"{self.place(path)}: {dotted(path)} {what}", hint=hint, key=dotted(path))
 
     def keep(self, problem: BadInput) -> None:
-        """Adds a mistake: each once, and none that only follows from a part that is assumed."""
+        """Add a mistake to the collected ones, unless the same mistake is among them or it only follows from an assumed
+        part."""
         mistakes = self.collect()
         if not self._follows(problem) and all(problem.message != known.message for known in mistakes):
             mistakes.append(problem)
 
     def _follows(self, problem: BadInput) -> bool:
-        """It is about an assumed part, or about the mapping around one and speaks of that part."""
+        """Return whether a problem only follows from an assumed part: it concerns that part, or the mapping around it
+        and names the part."""
         key = str(problem.fields.get("key", ""))
         return bool(key) and any(
             not path

@@ -34,13 +34,13 @@ class Problem(NamedTuple):
 
     @property
     def is_missing(self) -> bool:
-        """Its path is that of the mapping which lacks the key."""
+        """Whether the problem is a missing key; `path` is then that of the mapping which lacks the key."""
         return self.hint == _ADD
 
 
 def into(document: Document, type_: type[T]) -> T:
-    """The document as `type_`. BadInput for the first problem in the file; where the document collects mistakes, all
-    of them are kept, and stand-ins take the place of the parts that are wrong."""
+    """Return the document as a record of `type_`. Raise BadInput for the first problem in the file. If the document
+    collects mistakes, keep all of them there, and put stand-ins in place of the wrong parts."""
     with contextlib.suppress(msgspec.ValidationError):
         return convert_partial(document.value, type_)
     try:
@@ -53,8 +53,8 @@ def into(document: Document, type_: type[T]) -> T:
 
 
 def problems_of(document: Document, type_: Any) -> list[Problem]:
-    """All that keeps the document from being a `type_`, in the order of the file. A misspelled key explains a missing
-    one, so what is missing comes last."""
+    """Return all problems that keep the document from being a `type_`, in the order of the file. Missing keys come
+    last, because a misspelled key often explains a missing one."""
     found = _problems(described(type_), document.value, ())
     return sorted(found, key=lambda problem: (problem.is_missing, document.position(problem.path)))
 
@@ -64,7 +64,8 @@ def refusal(document: Document, problem: Problem) -> BadInput:
 
 
 def without_place(document: Document, error: msgspec.ValidationError) -> BadInput:
-    """What msgspec refused for a reason that is not described here."""
+    """Return the error for a value that msgspec refused and for which this module finds no place. It has the text of
+    msgspec."""
     return BadInput(f"{document.where}: {str(error).splitlines()[0]}", hint="correct it there")
 
 
@@ -220,7 +221,8 @@ def _scalar_problems(info: Any, value: Any, path: Path) -> Iterator[Problem]:
 
 
 def _not_a_choice(path: Path, value: Any, info: Any) -> Problem:
-    """A word, or something else, where one of several words belongs."""
+    """Return the problem of a value that is not one of the words allowed here, with the word that was probably
+    meant."""
     from kfm.parsing.synonyms import cadence_line, word_meant
 
     choices = [str(choice) for choice in info.values]
@@ -281,7 +283,8 @@ def _figure(bound: float) -> str:
 
 
 def _repaired(document: Document, type_: type[T]) -> T:
-    """The document as `type_`, with its mistakes kept in the document. BadInput if it cannot be made into one."""
+    """Return the document as a record of `type_`, with stand-ins for wrong parts, and keep the mistakes in the
+    document. Raise BadInput if that fails."""
     for _ in range(_ROUNDS):
         try:
             return msgspec.convert(document.value, type_, strict=True)
@@ -349,7 +352,7 @@ def _is_mapping(info: Any) -> bool:
 
 
 def _stand_in(info: Any) -> Any:
-    """The plainest value of a type."""
+    """Return a simple valid value of a type, to put in place of a wrong one."""
     from msgspec import inspect
 
     info = bare(info)

@@ -1,7 +1,7 @@
-"""Words that people write for keys and values that are called otherwise here, and the line to write instead.
+"""Other words that people write for keys and values of a configuration, and the line to write instead.
 
-A synonym is never read as the word it stands for: the file would then mean something to one reader and nothing to
-another. The answer names the line to write.
+A synonym is never accepted in place of the real word, because other readers of the file would not know it. The error
+message names the line to write.
 """
 
 from __future__ import annotations
@@ -68,26 +68,27 @@ _HARMLESS = re.compile(r"(?:https?://)?[A-Za-z0-9][A-Za-z0-9._/-]{0,100}")
 
 
 def key_meant(name: str, known: list[str]) -> str:
-    """The known key that `name` is another word for, or empty."""
+    """Return the known key that `name` is another word for; empty if there is none."""
     plain = name.replace("-", "_").lower()[:80]
     return next((key for key, others in _KEYS.items() if key in known and plain in others), "")
 
 
 def word_meant(word: str, known: list[str]) -> str:
-    """The word of a choice that `word` is another word for, or empty."""
+    """Return the allowed word that `word` is another word for; empty if there is none."""
     plain = word.strip().lower()[:80]
     alike = next((each for each in known if each.lower() == plain), "")
     return alike or next((each for each, others in _WORDS.items() if each in known and plain in others), "")
 
 
 def line(key: str, value: Any) -> str:
-    """The line to write for a key: with its value where that cannot hold a secret, else with dots."""
+    """Return the line to write for a key, with the value, or with dots if the value may hold a secret."""
     shown = key in _SHOWN and isinstance(value, str) and _HARMLESS.fullmatch(value)
     return f"{key}: {value if shown else '…'}"
 
 
 def schedule_line(key: str, value: Any) -> str:
-    """The line to write where a schedule is given as one word or as the fields of cron; empty if it is neither."""
+    """Return the line to write for a schedule that was given as one word or as five fields of cron; empty if it is
+    neither."""
     if not isinstance(value, str):
         return ""
     word = value.strip().lower()
@@ -102,5 +103,5 @@ def schedule_line(key: str, value: Any) -> str:
 
 
 def cadence_line(value: str) -> str:
-    """The line to write for a cadence that there is none of, such as hourly."""
+    """Return the `cron` line to write for a word that is no cadence, such as hourly; empty if the word is not known."""
     return _CRON.get(value.strip().lower(), "")

@@ -1,7 +1,7 @@
 """Changes values in the text of a YAML file and leaves every other byte as it is.
 
-ruamel.yaml finds where each value stands, and a change replaces that part of the text. A round trip through ruamel.yaml
-would also write spaces, indentation and line ends again that nobody asked to change: docs/decisions/0019.
+ruamel.yaml finds the position of each value, and a change replaces that part of the text. A round trip through
+ruamel.yaml would also rewrite spaces, indentation and line ends that the caller did not change: docs/decisions/0019.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "none", "y", "n"}  
 
 
 class NotEditable(Exception):
-    """The file is written in a way that this module cannot change without changing more."""
+    """Raised if a value cannot be changed without also changing other parts of the file."""
 
 
 class Block(dict[str, Any]):
-    """A mapping that is added with a line for each key, below a comment if there is one. Other values take one line."""
+    """A mapping that is written with one line for each key, below its comment if it has one. Other values are written
+    on one line."""
 
     def __init__(self, value: dict[str, Any], comment: str = "") -> None:
         super().__init__(value)
@@ -35,10 +36,8 @@ class Block(dict[str, Any]):
 
 
 class Node:
-    """A value in the text, from character `start` to `end`. `entries` of a list have no keys, those of a text are None.
-
-    The end of a block is where the next thing starts.
-    """
+    """A value in the text, from character `start` to `end`. `entries` are pairs of key and value; in a list the keys
+    are None, and for a text `entries` is None. A value in block form ends where the next element starts."""
 
     __slots__ = ("end", "entries", "is_flow", "start", "style", "text")
 
@@ -70,14 +69,14 @@ class Node:
         return None
 
     def texts(self) -> list[Node]:
-        """The keys and texts in it."""
+        """Return all keys and texts in this value."""
         if self.entries is None:
             return [self]
         return [text for entry in self.entries for part in entry if part is not None for text in part.texts()]
 
 
 class Found(NamedTuple):
-    """A node, the key before it (None in a list) and the node around it."""
+    """A node, the node of its key (None in a list) and the mapping or list that holds it."""
 
     node: Node
     key: Node | None
@@ -85,7 +84,7 @@ class Found(NamedTuple):
 
 
 class Splice(NamedTuple):
-    """The characters from `start` to `end` become `text`."""
+    """One replacement: the characters from `start` to `end` become `text`."""
 
     start: int
     end: int
@@ -93,10 +92,8 @@ class Splice(NamedTuple):
 
 
 class YamlEdit:
-    """The text of a file and the changes to it. `where` names the file in errors.
-
-    With `plain`, a text is written without quotes where that is safe. Raises BadInput if KFM cannot read the file.
-    """
+    """The text of a YAML file and the changes to it. `where` names the file in errors. With `plain`, a text is written
+    without quotes where that is safe. Raises BadInput if KFM cannot read the file."""
 
     def __init__(self, body: bytes, where: str, *, plain: bool = True) -> None:
         self._where = where
@@ -115,7 +112,7 @@ class YamlEdit:
         return self._wanted
 
     def body(self) -> bytes:
-        """The changed file. Raises NotEditable unless KFM reads exactly the wanted value from it."""
+        """Return the changed file. Raise NotEditable unless KFM reads exactly the wanted value from it."""
         self._apply()
         body = (self._bom + self._text).encode()
         try:
@@ -127,10 +124,8 @@ class YamlEdit:
         return body
 
     def set(self, path: Path, value: Any) -> None:
-        """Replace the value at `path`, or add it at the end of the mapping or list around it.
-
-        Raises NotEditable if there is no such mapping or list, or if a comment would be lost.
-        """
+        """Replace the value at `path`, or add it at the end of the mapping or list that holds it. Raise NotEditable if
+        there is no such mapping or list, or if a comment would be lost."""
         around = self._parent(path)
         is_new = path[-1] not in around if isinstance(around, dict) else path[-1] == len(around)
         if not is_new and same(around[path[-1]], value):
@@ -154,7 +149,8 @@ class YamlEdit:
             around[path[-1]] = plain
 
     def remove(self, path: Path) -> None:
-        """Remove a key and its value, with the comment on their line. Raises NotEditable if another would be lost."""
+        """Remove a key and its value, with the comment on their line. Raise NotEditable if another comment would be
+        lost."""
         around = self._parent(path)
         if not isinstance(around, dict) or path[-1] not in around:
             raise NotEditable
@@ -182,7 +178,7 @@ class YamlEdit:
     # ------------------------------------------------------------------------------------------ the text and its nodes
 
     def _touches(self, change: Splice) -> bool:
-        """Is it next to an earlier change, or does it replace the same characters?"""
+        """Return whether a change overlaps an earlier change or is next to one."""
         return any(change.start <= other.end and other.start <= change.end for other in self._splices)
 
     def _apply(self) -> None:
@@ -219,7 +215,7 @@ class YamlEdit:
         return found
 
     def _end(self, node: Node) -> int:
-        """Behind the last character of a value."""
+        """Return the position after the last character of a value."""
         if node.entries and not node.is_flow:
             return self._end(node.entries[-1][1])
         if not node.is_block_text:
@@ -229,7 +225,7 @@ class YamlEdit:
         return node.start + len(self._text[node.start : node.end].rstrip())
 
     def _eol(self, at: int) -> int:
-        """The end of the line, before its line break."""
+        """Return the end of the line at this position, before its line break."""
         found = self._text.find("\n", at)
         if found < 0:
             return len(self._text)
@@ -239,7 +235,7 @@ class YamlEdit:
         return self._text.rfind("\n", 0, at) + 1
 
     def _line_break(self, at: int) -> str:
-        """The line break there, or that of the first line."""
+        """Return the line break at this position; if there is none, that of the first line."""
         for place in (at, self._eol(0)):
             if self._text[place : place + 2] == "\r\n":
                 return "\r\n"
@@ -248,7 +244,8 @@ class YamlEdit:
         return "\n"
 
     def _has_comment(self, start: int, end: int, *inside: Node) -> bool:
-        """Is there a comment in this part of the text? `inside` are the values in it."""
+        """Return whether this part of the text has a comment. `inside` are the values in it, whose `#` do not begin
+        comments."""
         for text in sorted((text for node in inside for text in node.texts()), key=lambda each: each.start):
             first = self._eol(text.start) if text.is_block_text else text.start
             if "#" in self._text[start : max(start, first)]:
@@ -296,7 +293,8 @@ class YamlEdit:
         return [Splice(at, at, self._lines(key, value, column, self._line_break(at)))]
 
     def _first(self, above: Node, node: Node, key: str | int, value: Any) -> list[Splice] | None:
-        """The first entry below a key that holds {} or []: these go, and the entry gets lines of its own."""
+        """Return the changes that add the first entry to a mapping or list written as {} or []: the brackets are
+        removed, and the entry gets its own lines. None if a comment would be lost."""
         start, end = self._colon(above), node.end
         if self._has_comment(start, end):
             return None
@@ -331,13 +329,13 @@ class YamlEdit:
         return [Splice(0, last + len(self._line_break(last)), "")]
 
     def _colon(self, key: Node) -> int:
-        """Behind the colon of a key."""
+        """Return the position after the colon of a key."""
         return self._text.index(":", key.end) + 1
 
     # ------------------------------------------------------------------------------------------ new text
 
     def _lines(self, key: str | int, value: Any, indent: int, line_break: str) -> str:
-        """A line break, then an entry of a mapping or of a list."""
+        """Return the lines of a new entry of a mapping or list, each after a line break."""
         pad = " " * indent
         if isinstance(key, str):
             lines = self._entry(key, value, pad)
@@ -358,14 +356,14 @@ class YamlEdit:
         return flow(value, self._write)
 
     def _scalar(self, text: str, style: str | None) -> str:
-        """A text in the style of the one that it replaces."""
+        """Return a text in the quoting style of the text that it replaces."""
         if style == "'" and is_printable(text):
             return "'" + text.replace("'", "''") + "'"
         return quoted(text) if style == '"' else self._write(text)
 
 
 def flow(value: Any, write: Callable[[str], str] | None = None) -> str:
-    """A value on one line. `write` writes a text that is no key: `scalar` or `quoted`."""
+    """Return a value as YAML on one line. `write` formats texts that are not keys: `scalar` or `quoted`."""
     write = write or scalar
     if isinstance(value, dict):
         return "{" + ", ".join(f"{scalar(name)}: {flow(each, write)}" for name, each in value.items()) + "}"
@@ -375,20 +373,20 @@ def flow(value: Any, write: Callable[[str], str] | None = None) -> str:
 
 
 def scalar(text: str) -> str:
-    """The text as a YAML scalar, in quotes if necessary."""
+    """Return the text as a YAML scalar, in quotes if necessary."""
     if is_date(text) or (_PLAIN.fullmatch(text) and text.lower() not in _WORDS):
         return text
     return quoted(text)
 
 
 def quoted(text: str) -> str:
-    """The text in double quotes; a character that cannot be shown is escaped."""
+    """Return the text in double quotes, with unprintable characters escaped."""
     written = json.dumps(text, ensure_ascii=False)
     return "".join(one if is_printable(one) else f"\\U{ord(one):08x}" for one in written)
 
 
 def same(one: Any, other: Any) -> bool:
-    """Are two values equal? True is not 1 here, but 1.0 is."""
+    """Return whether two values are equal. Unlike in Python, True does not equal 1; 1.0 does."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):

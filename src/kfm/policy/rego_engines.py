@@ -159,7 +159,7 @@ class Opa:
 
 
 def _no_address() -> BadInput:
-    """The URL is not quoted: it may hold a password."""
+    """Return the error for a malformed address. It does not quote the URL, which may hold a password."""
     return BadInput("the address of the OPA server is not a URL", hint="write http://HOST:PORT")
 
 

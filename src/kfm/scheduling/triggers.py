@@ -119,9 +119,8 @@ def take(
 
 
 def is_past(state: State, message: Message) -> bool:
-    """Say whether the id of such a message would have been dropped by now. The record of dropped ids decides, not
-    today's clock.
-    """
+    """Return whether a message is so old that its id would have been dropped by now. The record of dropped ids decides,
+    not today's clock."""
     return message.sent_ms is not None and message.sent_ms <= state.inbox.dropped_until()
 
 

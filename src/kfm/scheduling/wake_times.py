@@ -67,7 +67,7 @@ def no_closer(wake: Wake, minutes: int) -> Wake:
 
 
 def within_the_hour(found: Sequence[Wake]) -> Wake:
-    """Return the same minutes in every hour, for a clock that does not know UTC."""
+    """Return lines that start in every hour, at the minutes of these lines, for a clock that does not know UTC."""
     return Wake(frozenset().union(*(wake.minutes for wake in found)), EVERY[1])
 
 

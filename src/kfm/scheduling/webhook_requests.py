@@ -275,7 +275,8 @@ def _object_store(said: dict[str, Any], body: bytes) -> _Said:
 
 
 def _from_github(hook: Hook, headers: Sequence[Header], _said: dict[str, Any], body: bytes) -> Message:
-    """GitHub signs neither a time nor its delivery id, so the body itself must be new."""
+    """Return the message of a GitHub request. GitHub signs neither a time nor its delivery id, so a digest of the body
+    is among the ids by which a repeated message is recognized."""
     event = (_one(headers, b"x-github-event") or b"").decode("latin-1")
     delivery = (_one(headers, b"x-github-delivery") or b"").decode("latin-1")
     return Message(

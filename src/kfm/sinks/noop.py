@@ -50,7 +50,7 @@ class NoopPublisher(TracingPublisher):
         self._note("remove_file", path, "", 0, key)
 
     def remove_rest(self, folder: str, check: Callable[[], None]) -> None:
-        """There is nothing to remove."""
+        """Do nothing: this publisher writes no files."""
 
     def datasets(self) -> list[str]:
         return []

@@ -9,7 +9,7 @@ from kfm.store.codec import Repository
 
 
 class Orders(Repository):
-    """Reads."""
+    """Reads the stored change requests."""
 
     def all(self) -> Iterator[tuple[str, bytes]]:
         """Yield the digest of each request, and the stored change request."""
@@ -17,7 +17,7 @@ class Orders(Repository):
 
 
 class OrdersTx(Orders):
-    """Writes, inside an open transaction."""
+    """Writes change requests, inside an open transaction."""
 
     def keep(self, request: str, body: bytes) -> None:
         self._tables.put("orders", request, body)

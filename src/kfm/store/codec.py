@@ -55,7 +55,8 @@ def exact(record: msgspec.Struct) -> bytes:
 
 
 def _nothing(_record: Any) -> None:
-    """The record holds only texts, booleans, small integers, and records of these."""
+    """Check nothing: the record holds only texts, booleans, small integers, and records of these, so it has an exact
+    form."""
 
 
 # The fields of a record that may hold a float; in a record that is not listed, any field may.
@@ -79,7 +80,7 @@ class ArchivePlace(Record, frozen=True):
 
 
 class StateParts(State, Protocol):
-    """The state as its repositories see it."""
+    """The parts of the state that its repositories use."""
 
     tables: Tables
     now_ms: Callable[[], int]

@@ -12,7 +12,7 @@ from kfm.store.codec import Repository, exact
 
 
 class Inbox(Repository):
-    """Reads."""
+    """Reads triggers, accepted deliveries, and the last fetch of each source."""
 
     def waiting(self, dataset: str = "") -> Iterator[Trigger]:
         found = self._many("inbox", Trigger, f"{dataset}/" if dataset else "")
@@ -48,7 +48,7 @@ class Inbox(Repository):
 
 
 class InboxTx(Inbox):
-    """Writes, inside an open transaction."""
+    """Writes triggers, accepted deliveries and fetches, inside an open transaction."""
 
     def keep_checkpoint(self, checkpoint: Checkpoint) -> None:
         self._tables.put("checkpoints", checkpoint.uri, exact(checkpoint))

@@ -12,7 +12,7 @@ from kfm.store.codec import Repository, decode, exact
 
 
 class Journal(Repository):
-    """Reads."""
+    """Reads the journals and plans of runs."""
 
     def segments(self, run_id: str) -> Iterator[tuple[Segment, str]]:
         """Yield the segments in order, each with its digest. Raise Corrupt if one does not follow the one before it."""
@@ -51,7 +51,7 @@ class Journal(Repository):
 
 
 class JournalTx(Journal):
-    """Writes, inside an open transaction."""
+    """Writes the journals and plans of runs, inside an open transaction."""
 
     def append(self, run_id: str, segment: Segment) -> str:
         """Append a segment; return the digest that the next segment must name. Segments are written once: the same

@@ -42,7 +42,8 @@ _SECTOR = 512  # bytes that a disk writes completely or not at all
 
 
 class JsonlTables:
-    """Threads use it one at a time under its lock. Processes take turns by the lock file ``<path>.lock``."""
+    """Tables over a journal of lines. A lock lets one thread at a time use them; processes take turns by the lock file
+    ``<path>.lock``."""
 
     def __init__(
         self, path: str, fs: Fs = REAL, *, create: bool = True, lock: Callable[[str], Lock] = FileLock

@@ -13,7 +13,7 @@ from kfm.store.process_identity import is_held
 
 
 class Leases(Repository):
-    """Reads, and transactions that change one lease."""
+    """Reads the leases; each method that changes a lease opens its own transaction."""
 
     def of(self, scope: str) -> Lease | None:
         return self._one("leases", scope, Lease)
@@ -26,13 +26,13 @@ class Leases(Repository):
             return tx.leases.acquire(scope, holder, ttl_ms)
 
     def release(self, lease: Lease) -> None:
-        """Only the owner can: a stale token frees nothing."""
+        """Release the lease. Only the owner can: a stale token frees nothing."""
         with self._state.transaction(durable=False) as tx:
             tx.leases.release(lease)
 
 
 class LeasesTx(Leases):
-    """Writes, inside an open transaction."""
+    """Writes leases, inside an open transaction."""
 
     def acquire(self, scope: str, holder: str, ttl_ms: int) -> Lease:
         now = self._state.now_ms()

@@ -24,7 +24,7 @@ _TREE = ("ledger_tree", "frontier")
 
 
 class Ledger(Repository):
-    """Reads."""
+    """Reads receipts, ledger entries, telemetry, versions and attestations."""
 
     def version(self, dataset: str, version: str) -> DatasetVersion | None:
         return self._one("versions", f"{dataset}@{version}", DatasetVersion)
@@ -97,7 +97,7 @@ class Ledger(Repository):
 
 
 class LedgerTx(Ledger):
-    """Writes, inside an open transaction."""
+    """Writes receipts, ledger entries, telemetry, versions and attestations, inside an open transaction."""
 
     __slots__ = ("_grown",)
 

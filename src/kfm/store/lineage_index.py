@@ -33,7 +33,7 @@ def rows_of(index: int, receipt: Receipt, first_maker: str) -> list[Row]:
 
 
 class Lineage(Repository):
-    """Reads."""
+    """Reads which run read or made which data."""
 
     def users(self, address: str, digest: str = "") -> Iterator[Use]:
         """Yield the runs that read this address; with a digest, only those that read these bytes, the first that ended
@@ -55,10 +55,10 @@ class Lineage(Repository):
 
 
 class LineageTx(Lineage):
-    """Writes, inside an open transaction."""
+    """Writes which run read or made which data, inside an open transaction."""
 
     def keep(self, run_id: str, edges: Iterable[Edge]) -> None:
-        """Store what the run that this transaction ends has read."""
+        """Store the inputs of the run that this transaction ends, by address and digest."""
         rows = used_rows(self._state.last("ledger") + 1, run_id, edges)
         if len(rows) == 1:
             self._tables.put("lineage", *rows[0])

@@ -28,7 +28,7 @@ def check_key(key: str) -> None:
 
 
 class MemoryTables:
-    """Dictionaries with an undo list. Threads use it one at a time under its lock."""
+    """Tables as dictionaries in memory, with an undo list for rollbacks. A lock lets one thread at a time use them."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()

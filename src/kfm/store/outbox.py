@@ -11,7 +11,7 @@ from kfm.store.codec import Repository, exact
 
 
 class Outbox(Repository):
-    """Reads."""
+    """Reads how far each sink has followed the ledger, its pending datasets, notes and dead letters."""
 
     def cursor(self, sink: str) -> int:
         return int(self._state.meta(f"cursor/{sink}") or 0)
@@ -44,7 +44,7 @@ class Outbox(Repository):
 
 
 class OutboxTx(Outbox):
-    """Writes, inside an open transaction."""
+    """Writes the cursors, pending datasets, notes and dead letters of sinks, inside an open transaction."""
 
     def advance(self, sink: str, index: int) -> None:
         if index > self.cursor(sink):
@@ -54,8 +54,8 @@ class OutboxTx(Outbox):
         self._tables.put("outbox", f"due/{sink}/{dataset}", b"{}")
 
     def keep_told(self, told: SinkPosition, sink: str, dataset: str) -> None:
-        """Advance the record of what the sink reported; it never goes back. A dataset stays pending if it moved again
-        after the report was built."""
+        """Store how far the sink has reported this dataset; an older position never replaces a newer one. The dataset
+        stays pending if it moved again after the report was built."""
         known = self.told(sink, dataset)
         if known is None or known.moves < told.moves or (known.moves == told.moves and known != told):
             self._tables.put("outbox", f"told/{sink}/{dataset}", exact(told))

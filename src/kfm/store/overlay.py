@@ -14,7 +14,7 @@ _GONE = b" ".join([b"deleted", b"here"])  # marks a deleted row; compared by ide
 
 
 class OverlayTables:
-    """The base is only read, so it may be a read-only snapshot."""
+    """Tables that read from `base` and keep all writes in memory. `base` may be a read-only snapshot."""
 
     def __init__(self, base: Tables) -> None:
         self._base = base

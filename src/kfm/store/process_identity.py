@@ -51,7 +51,8 @@ def _started(pid: int) -> str:
 
 
 def holder_is_dead(holder: str) -> bool:
-    """Return True only if it is certain: same host, and that exact process is gone."""
+    """Return True only if the process that holds the lease is certainly dead: it ran on this host, and that exact
+    process is gone."""
     return _is_alive(holder) is False
 
 

@@ -12,7 +12,7 @@ from kfm.store.codec import Repository, exact
 
 
 class Protected(Repository):
-    """Reads."""
+    """Reads what the state remembers of protected data."""
 
     def is_empty(self) -> bool:
         tables = ("standings", "fingerprints")
@@ -24,7 +24,7 @@ class Protected(Repository):
         return self._one("standings", of, Classification)
 
     def keys_of_bytes(self) -> list[str]:
-        """Return the ids of the keys under which exact bytes are known."""
+        """Return the ids of the custodians' keys with which digests of protected bytes were stored."""
         found: list[str] = []
         after = ""
         while row := next(self._tables.scan("standings", "bytes/", after=after, limit=1), None):
@@ -33,11 +33,11 @@ class Protected(Repository):
         return found
 
     def sources(self) -> list[str]:
-        """Return the addresses of sources that are known as protected."""
+        """Return the addresses of sources that the state remembers as protected."""
         return [key.partition("/")[2] for key, _ in self._tables.scan("standings", "source/")]
 
     def first_cells(self, key_id: str) -> dict[str, str]:
-        """Return the first cells by public record id."""
+        """Return, by public record id, the cell in which each record of this custodian's key was first published."""
         prefix = f"{key_id}/"
         return {key[len(prefix) :]: cell.decode() for key, cell in self._tables.scan("first_cells", prefix)}
 
@@ -47,7 +47,7 @@ class Protected(Repository):
 
 
 class ProtectedTx(Protected):
-    """Writes, inside an open transaction."""
+    """Writes what the state remembers of protected data, inside an open transaction."""
 
     def keep_standing(self, of: str, standing: Classification) -> None:
         """Store a classification. It only ever becomes more closed."""

@@ -10,7 +10,7 @@ from kfm.store.codec import Repository, exact
 
 
 class Refs(Repository):
-    """Reads."""
+    """Reads the current value and the history of each ref."""
 
     def at(self, name: str) -> str:
         return (self._tables.get("refs", name) or b"").decode()
@@ -28,7 +28,7 @@ class Refs(Repository):
 
 
 class RefsTx(Refs):
-    """Writes, inside an open transaction."""
+    """Moves refs and writes their history, inside an open transaction."""
 
     def move(self, move: RefMove, *, run_id: str, op: str, actor: str, reason: str, ts: str) -> None:
         """Compare and swap a ref, and add the move to its history. Raise Moved if the ref is not at `before`."""

@@ -10,7 +10,7 @@ from kfm.store.codec import Repository, exact
 
 
 class Runs(Repository):
-    """Reads."""
+    """Reads claimed, unfinished and ended runs."""
 
     def get(self, run_id: str) -> Run | None:
         return self._one("runs", run_id, Run)
@@ -34,10 +34,11 @@ class Runs(Repository):
 
 
 class RunsTx(Runs):
-    """Writes, inside an open transaction."""
+    """Writes claimed, unfinished and ended runs, inside an open transaction."""
 
     def claim(self, run: Run) -> None:
-        """Compare and swap: make this run the latest of its claim. Raise Conflict if another worker did."""
+        """Make this run the latest run of its claim, by compare-and-swap. Raise Conflict if another worker has claimed
+        the work."""
         latest = self.claimed(run.claim_key)
         expected = run.n - 1
         if (latest.n if latest else -1) != expected or (latest is not None and latest.status == "RUNNING"):

@@ -22,7 +22,7 @@ ATTEMPTS = 100
 
 
 class SnapshotTables(SqliteTables):
-    """The same queries over a copy in memory. A write to it would be lost; no code writes to it."""
+    """The tables of a SQLite state, read from a copy in memory. They are only read: a write would be lost."""
 
     def __init__(self, path: str) -> None:
         self._unopened("")
@@ -128,13 +128,13 @@ class _File:
         return len(self._body)
 
     def xSync(self, flags: int) -> None:
-        """Nothing to sync."""
+        """Do nothing: memory needs no sync."""
 
     def xLock(self, level: int) -> None:
-        """No other connection can open it."""
+        """Do nothing: no other connection can open this file."""
 
     def xUnlock(self, level: int) -> None:
-        """See xLock."""
+        """Do nothing: `xLock` locked nothing."""
 
     def xCheckReservedLock(self) -> bool:
         return False
@@ -149,7 +149,7 @@ class _File:
         return False
 
     def xClose(self) -> None:
-        """The memory is freed with the object."""
+        """Do nothing: the memory is freed with this object."""
 
 
 class _Vfs(apsw.VFS):

@@ -49,7 +49,7 @@ def migrations() -> list[tuple[int, str]]:
 
 
 class SqliteTables:
-    """One connection. Threads use it one at a time under its lock."""
+    """Tables over one SQLite connection. A lock lets one thread at a time use it."""
 
     _wrote = False
 
@@ -109,7 +109,7 @@ class SqliteTables:
 
     @contextmanager
     def _opening(self) -> Iterator[None]:
-        """On any error the file stays as it is."""
+        """Turn any error while opening into a KfmError, and close the connection without changing the file."""
         try:
             yield
         except OSError as problem:
@@ -175,8 +175,8 @@ class SqliteTables:
         run("COMMIT")
 
     def _version(self) -> int:
-        """The format of the file, 0 if it is empty. What the tables should look like is sealed in the
-        file itself, because SQLite would believe a damaged description of them."""
+        """Return the format number of the file; 0 if it is empty. Raise if the description of the tables was altered:
+        the file holds a checksum of it, because SQLite would trust a damaged one."""
         if not self._value("SELECT count(*) FROM sqlite_schema"):
             return 0
         mark = self._value("PRAGMA application_id")
@@ -208,7 +208,7 @@ class SqliteTables:
         return bytes(row[0])
 
     def _abandon(self) -> None:
-        """Leave everything on the disk as it is."""
+        """Close the connection and change nothing on the disk."""
         with suppress(apsw.Error, AttributeError):
             self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             self._db.close(True)
@@ -222,7 +222,7 @@ class SqliteTables:
         return None if row is None else row[0]
 
     def settings(self) -> dict[str, str]:
-        """The durability settings in force on this connection (they are not stored in the file)."""
+        """Return the durability settings in force on this connection; they are not stored in the file."""
         with self._lock:
             names = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}
             return {
@@ -233,7 +233,7 @@ class SqliteTables:
             }
 
     def verify(self) -> int:
-        """Check every row against its sum and the file's structure; returns the number of rows."""
+        """Check every row and the structure of the file; return the number of rows. Raise Corrupt if one is damaged."""
         with self._lock:
             try:
                 self._check_structure()
@@ -242,7 +242,7 @@ class SqliteTables:
                 raise self._fail(problem) from problem
 
     def _check_structure(self, table: str = "") -> None:
-        """Of one table, or of the whole file; and whether every row is in the index of its table."""
+        """Raise Corrupt if the structure of a table, or of the whole file, is damaged, or a row is not in its index."""
         problem = self._value(f"PRAGMA integrity_check({table or 1})")
         if problem != "ok":
             raise damaged(str(problem).splitlines()[-1])
@@ -299,7 +299,7 @@ class SqliteTables:
         self._none.clear()
 
     def _notice_others(self) -> None:
-        """Clear the cache if another connection has written. Inside a transaction SQLite knows."""
+        """Clear the cache if another connection has written. Inside a transaction no other connection can write."""
         if self._db.data_version() != self._version_left:
             self._version_left = self._db.data_version()
             self._others += 1

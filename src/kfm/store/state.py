@@ -111,7 +111,7 @@ class StoredState:
         self._counters = None
 
     def last(self, counter: str) -> int:
-        """Inside a transaction: return the last number that was given."""
+        """Inside a transaction: return the last number that this counter gave out; 0 if none."""
         if self._counters is None:
             self._counters = self.counters()
         return self._counters.get(counter, 0)
@@ -146,7 +146,8 @@ class StoredState:
 
 
 class Transaction:
-    """Begins, checks the guards, and ends: all writes or none."""
+    """A transaction of the state as a context manager: it checks the lease and the freeze flags at the start, and
+    commits all writes at the end, or none if an error is raised."""
 
     __slots__ = ("_durable", "_lease", "_state", "_switches")
 

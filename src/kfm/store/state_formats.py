@@ -21,7 +21,8 @@ FORMAT = 8
 
 
 def _follow_the_ledger(tables: Tables) -> None:
-    """Replace one row per delivery by a cursor per sink and, per dataset, how far it was reported."""
+    """Replace the rows of single deliveries by a cursor for each sink and, for each dataset, how far it was
+    reported."""
     waiting: dict[str, str] = {}  # by dataset: the run with the oldest waiting move
     for key, body in list(tables.scan("outbox")):
         if key.startswith("publish/"):
@@ -68,7 +69,7 @@ def _to_format_4(tables: Tables) -> None:
 
 
 def _draw_the_graph(tables: Tables) -> None:
-    """Index which run read what, which only the receipts recorded before."""
+    """Build the index of which run read which data. Older formats recorded that only in receipts."""
     from kfm.store.lineage_index import rows_of
 
     for index, body in tables.scan("ledger"):

@@ -9,7 +9,7 @@ from kfm.store.codec import Repository, exact
 
 
 class Ticks(Repository):
-    """Reads."""
+    """Reads the claimed ticks of schedules."""
 
     def last(self, schedule_id: str) -> Tick | None:
         return next(self.of(schedule_id, limit=1), None)
@@ -25,7 +25,7 @@ class Ticks(Repository):
 
 
 class TicksTx(Ticks):
-    """Writes, inside an open transaction."""
+    """Writes claimed ticks of schedules, inside an open transaction."""
 
     def keep(self, tick: Tick, *, forget_before_ms: int) -> None:
         """Store a claimed tick and remove old ones, so that the table does not grow; the newest always stays."""

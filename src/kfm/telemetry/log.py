@@ -89,7 +89,7 @@ class EventLog:
 
 
 class MemoryLog(EventLog):
-    """Keeps its events for the artifacts of a run and for tests."""
+    """A log that keeps all events in memory, for the artifacts of a run and for tests."""
 
     __slots__ = ("events",)
 

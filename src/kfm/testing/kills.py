@@ -76,7 +76,8 @@ class ChildKilled(Exception):
 
 
 def in_child(work: Callable[[], Any]) -> Any:
-    """Return what a forked child returns; raise Died if it was killed, and AssertionError with what it raised."""
+    """Run `work` in a forked child and return its result. Raise ChildKilled if the child was killed, and AssertionError
+    with the text of an exception in it."""
     read, write = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the child uses no thread of the parent

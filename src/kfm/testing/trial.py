@@ -138,7 +138,7 @@ class Trial:
             return self._room.run(session)
 
     def outputs(self) -> dict[str, bytes]:
-        """Return what a run makes: bytes by key, with the parts joined by slashes."""
+        """Run the updater and return its outputs: bytes by key, with the parts of a key joined by slashes."""
         __tracebackhide__ = True
         self._room.clear()
         with self._room.open() as session:

@@ -27,11 +27,10 @@ _known: WeakKeyDictionary[ModuleType, dict[str, bytes]] = WeakKeyDictionary()  #
 
 
 def code_listing(module: ModuleType, folder: str, *, installed: bool = False) -> bytes:
-    """Of modules that are imported by name, wherever in the code. What is found by a computed name is not seen.
-
-    installed: it is of an installed package, whose own release and modules count too.
-
-    Once for a module: however its file changes later, this process runs what it has loaded."""
+    """Return the listing of a module: the digests of all modules that it imports by name, anywhere in the code. A
+    module that is imported under a computed name is not found. With `installed`, the module belongs to an installed
+    package, whose release and modules are listed too. The listing is made once for each module, because a process runs
+    the code that it has loaded, however the file changes later."""
     known = _known.setdefault(module, {})
     if folder not in known:
         known[folder] = _listing_of(module, os.path.realpath(folder), installed=installed)
@@ -159,8 +158,8 @@ def _releases(packages: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _with(distribution: Distribution, wanted: set[str]) -> set[str]:
-    """Which of these packages came with it: by what it says of itself, or else by its files. What
-    `importlib.metadata.packages_distributions` says, without a look at every file of every distribution."""
+    """Return which of these packages a distribution contains, by its `top_level.txt`, or else by its files. The result
+    is that of `importlib.metadata.packages_distributions`, which would read the file list of every distribution."""
     if said := (distribution.read_text("top_level.txt") or "").split():
         return wanted & set(said)
     listed = distribution.read_text("RECORD")

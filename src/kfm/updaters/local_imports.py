@@ -22,7 +22,7 @@ _found: set[str] = set()  # the names that it has served
 
 
 class _Quiet(SourceFileLoader):
-    """Neither reads nor writes bytecode."""
+    """A module loader that neither reads nor writes bytecode."""
 
     def path_stats(self, path: Any) -> Any:
         raise OSError(path)
@@ -59,7 +59,7 @@ def offers(folder: str, name: str) -> bool:
 
 
 def enter(folder: str) -> None:
-    """Serve the modules of this installation from now on."""
+    """Make the modules of the installation in this folder importable from now on."""
     global _current
     if _current == folder:
         return
@@ -73,7 +73,7 @@ def enter(folder: str) -> None:
 
 
 def leave(folder: str) -> None:
-    """Stop serving them: other modules may use the same names."""
+    """Make the modules of this folder no longer importable: other modules may use the same names."""
     global _current
     if not folder or _current != folder:
         return

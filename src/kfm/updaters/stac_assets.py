@@ -46,7 +46,7 @@ class Found(NamedTuple):
 
 
 class Assets(Connector):
-    """Subclass it to read from more `hosts`, or only some `names`."""
+    """The connector for STAC. A subclass may allow more `hosts`, or publish only the assets with certain `names`."""
 
     version = "1.0.0"
     hosts: ClassVar[tuple[str, ...]] = ()  # hosts of assets and items besides that of their document

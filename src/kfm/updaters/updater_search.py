@@ -1,4 +1,4 @@
-"""Whether an updater can be found, without running any of its code: the configuration is checked by people who look."""
+"""Finds an updater without running any of its code, for checks of the configuration."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from kfm.updaters.updater_loader import GROUP, PACKAGE
 
 
 def search(name: str, spec: str, at: Callable[[str], str]) -> None:
-    """BadInput if the file, module, entry point or class that `spec` names for dataset `name` is not there, or if its
-    text is no Python."""
+    """Raise BadInput if the file, module, entry point or class that `spec` names for dataset `name` does not exist, or
+    if the file is not valid Python."""
     where, _, class_name = spec.rpartition(":")
     if where == PACKAGE:
         _check_entry_point(name, class_name)
@@ -48,7 +48,7 @@ def _hint(where: str, class_name: str, tree: ast.Module) -> str:
 
 
 def _names(tree: ast.Module) -> set[str] | None:
-    """What the module defines; None if only running it can tell."""
+    """Return the names that a module defines at its top level; None if that is only known when the module runs."""
     found: set[str] = set()
     for node in tree.body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -66,7 +66,7 @@ def _names(tree: ast.Module) -> set[str] | None:
 
 
 def _module_file(name: str, where: str, folder: str) -> str:
-    """The file of a module, or empty if it has none. BadInput if there is no such module."""
+    """Return the path of a module's file; empty if it has none. Raise BadInput if there is no such module."""
     places: list[str] | None = [folder, *sys.path]
     found, spec = "", None
     for part in where.split("."):

@@ -1,10 +1,10 @@
-"""A column of the contract, compiled: one exact rule for one value, one fast answer for many.
+"""The rules of one column of a contract, compiled: an exact check of one value, and a fast check of many.
 
-What counts as what, in text (csv): a value is blank if it is empty, white space, or one of `missing`;
-space around a value that is not text does not matter. An integer is digits with a sign, a number
-is a finite decimal, both at most 400 characters. A boolean is true/false, yes/no, t/f, y/n or 1/0 in any
-case. A date is YYYY-MM-DD, a datetime YYYY-MM-DD, `T` or a space, hh:mm[:ss[.f]] and Z, an offset or
-nothing; other writings need `date_format`. In JSON a value must have the JSON type; dates are strings.
+Values of text sources (csv): a value is blank if it is empty, white space, or one of `missing`. Space around a value
+that is not text is ignored. An integer is digits with a sign, a number is a finite decimal, both at most 400
+characters. A boolean is true/false, yes/no, t/f, y/n or 1/0 in any case. A date is YYYY-MM-DD, a datetime YYYY-MM-DD,
+`T` or a space, hh:mm[:ss[.f]] and Z, an offset or nothing; other forms need `date_format`. In JSON a value must have
+the JSON type; dates are strings.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ _NOUN = {
 
 
 class ColumnCheck:
-    """Finds what is wrong with values of one column, and keeps the values seen if they must be unique.
+    """Checks the values of one column, and keeps the values seen if they must be unique.
 
     Unique values are kept exactly: short ones as they are, longer ones as 128-bit digests; some 120 bytes each. Only
     values of rows that pass count, so a quarantined row makes no other row a duplicate.
     """
 
     def __init__(self, column: Column, remembers: int = 1 << 16) -> None:
-        """`remembers` is how many values at most are remembered, where that saves checking them again."""
+        """`remembers` is the largest number of valid values to cache, so that they need not be checked again."""
         self.column = column
         self.name = column.name
         self.mode = column.mode
@@ -144,7 +144,7 @@ class ColumnCheck:
         self._bound()
 
     def _whole_answers(self) -> list[Callable[[set[str]], bool]]:
-        """Return functions that answer for a set of filled values at once, each at the speed of C loops."""
+        """Return functions that check a set of filled values at once, each in C loops."""
         answers: list[Callable[[set[str]], bool]] = []
         kind = self.column.type
         if kind in ("integer", "number"):
@@ -210,7 +210,8 @@ class ColumnCheck:
         return self._rest(read, text)
 
     def broken_json_rule(self, value: Any) -> str:
-        """Return the same for a value of a JSON record; null and an absent member are blank."""
+        """Return the first rule that a value of a JSON record breaks; "" if none. Null and an absent member are
+        blank."""
         if self.json_blank(value):
             return "required" if self.column.required else ""
         kind = self.column.type

@@ -1,13 +1,13 @@
-"""CSV against its contract: whole batches in C loops, single rows only where a batch looks wrong.
+r"""Checks a CSV source against its contract: whole batches in C loops, single rows only where a batch looks wrong.
 
-- Blank lines are no rows. Quotes must close and be doubled inside quotes; otherwise the source is held.
-- The header must name every column once; otherwise the source is held.
-- A row with too few or too many fields is held as a row (`csv.ragged`); if any column is `freeze`, or
-  other columns are, it holds the source, because nobody can say which field it lacks.
-- A column that is required and absent holds the source, unless its mode is `evolve`; one that is merely
-  absent, or unknown under `evolve`, is noted.
-- What passes is written only once something was discarded: same columns, delimiter and encoding, `\\n`. Where
-  lines are skipped or comments something always is, so that whoever reads on finds the table alone.
+- Blank lines are no rows. Quotes must be closed, and doubled inside quotes; otherwise the source is quarantined.
+- The header must name every column once; otherwise the source is quarantined.
+- A row with too few or too many fields is quarantined (`csv.ragged`). If a column, or `other_columns`, has the mode
+  `freeze`, it quarantines the source, because the reader cannot know which field is missing.
+- A missing required column quarantines the source, unless its mode is `evolve`. A missing optional column, and an
+  unknown column under `evolve`, are noted.
+- The accepted rows are written only if something was discarded: with the same columns, delimiter and encoding, and
+  `\n`. Skipped lines and comments count as discarded, so that the next reader finds only the table.
 """
 
 from __future__ import annotations

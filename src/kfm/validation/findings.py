@@ -38,7 +38,8 @@ class Unreadable(Exception):
 
 
 class Outcome:
-    """Collects what the format readers find. `held` is about the whole source, `held_rows` about single rows."""
+    """Collects the findings of the format readers. `held` is set if the whole source is quarantined; `held_rows` counts
+    quarantined rows."""
 
     def __init__(self, source: str, hold: Callable[[bytes], None]) -> None:
         self.source = source
@@ -104,8 +105,8 @@ class Outcome:
             self._flush()
 
     def finish(self, contract: DataContract, before: int) -> None:
-        """Report what is known only at the end. `before` is how many rows passed for the current version; 0:
-        unknown."""
+        """Report the findings that are known only at the end, such as too few rows. `before` is the number of rows that
+        passed for the current version; 0 if it is not known."""
         if self._passing:
             number = f"{self._passing:,}" if self._passing < MAX_NAMES else f"{MAX_NAMES:,} or more"
             self.add(NOTE, "column.unknown", f"the contract does not name {number} of the columns; noted only")

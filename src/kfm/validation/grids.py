@@ -24,7 +24,7 @@ NAMES = {"geotiff": "GeoTIFF", "grib2": "GRIB2", "netcdf": "NetCDF", "zarr": "Za
 
 
 def inspect_grid(open_body: Callable[[], BinaryIO], contract: DataContract, out: Outcome) -> dict[str, Any]:
-    """Check a grid, and return its description as STAC has it."""
+    """Check a grid against its contract, and return its description in the terms of STAC."""
     form = contract.format
     try:
         with open_body() as body:
@@ -45,7 +45,7 @@ def inspect_grid(open_body: Callable[[], BinaryIO], contract: DataContract, out:
 
 
 def describe(open_body: Callable[[], BinaryIO], form: str) -> dict[str, Any]:
-    """Return the same description for a file that was checked before, without reading its values."""
+    """Return the STAC description of a grid that was checked before, without reading its values."""
     try:
         with open_body() as body:
             return described(_opened(form, body))

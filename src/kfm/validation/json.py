@@ -1,17 +1,18 @@
-"""JSON, NDJSON, GeoJSON and STAC against their contract, record by record.
+"""Checks JSON, NDJSON, GeoJSON and STAC sources against their contracts, record by record.
 
-- `json` with `root`: the records are the list in that member; without: the list at the top, or else the
-  document itself is the one record, and what would hold a row holds the source.
+- `json` with `root`: the records are the list in that member. Without `root`: the list at the top. If there is no list,
+  the document is the one record, and a finding that would quarantine a row quarantines the source.
 - `stac` is one item, collection or catalog, or a collection of features that are items.
-- JSON that cannot be read strictly (malformed, a key twice, NaN, too deep, integers past 2^53, half a
-  surrogate pair, a byte order mark) holds the source.
-- `json_schema` is about the whole document for `json`, about each record for `ndjson` and `stac` and
-  about each feature for `geojson`. A record that breaks it is held as a row; the document around the list, as a whole.
-- A record that is no object, or no feature, is held as a row (`json.record`, `geojson.shape`, `stac.shape`); if any
-  column is `freeze`, or other columns are, it holds the source. A feature that lies wrong, or an item that lacks
-  something, is held as a row.
-- A value that is discarded becomes null; an unknown member that is discarded is taken out.
-- What passes is written only once something was discarded: records as they came, changed ones canonical.
+- JSON that cannot be read strictly (malformed, a key twice, NaN, too deep, integers beyond 2^53, half a surrogate
+  pair, a byte order mark) quarantines the source.
+- `json_schema` applies to the whole document for `json`, to each record for `ndjson` and `stac`, and to each feature
+  for `geojson`. A record that violates it is quarantined; a violation around the list quarantines the source.
+- A record that is no object or no feature is quarantined (`json.record`, `geojson.shape`, `stac.shape`). If a column,
+  or `other_columns`, has the mode `freeze`, it quarantines the source. A feature with a wrong location, or an item
+  with a missing member, is quarantined.
+- A discarded value becomes null; a discarded unknown member is removed.
+- The accepted records are written only if something was discarded: unchanged records as they are, changed ones in
+  canonical form.
 """
 
 from __future__ import annotations

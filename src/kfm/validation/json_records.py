@@ -104,7 +104,8 @@ class ListInJson:
         raise self._not_there("the list of records is not where the contract says")
 
     def _not_there(self, what: str) -> Unreadable:
-        """Return why there is no list: first of all, the document may not be JSON."""
+        """Return the error for a document without the list of records. If the document is not JSON at all, the error
+        says so."""
         try:
             decode(self._everything(), "the document")
         except BadInput as error:

@@ -1,12 +1,13 @@
-"""Parquet against its contract: whole columns of a batch at once, single values only where a column looks wrong.
+"""Checks a Parquet source against its contract: whole columns of a batch, single values only where a column looks
+wrong.
 
-- Every page is read, also of columns that nobody named: what passed can be read.
-- A column must be of a type that fits its contract's, or the source is held (`type`); `evolve` notes it. Values are
-  then held against the other rules as those of JSON are. NaN and the infinities are no numbers, unless `missing` names
-  them.
-- A geometry that cannot be read, or lies outside the globe or the box that is expected, is held as a row.
-- What passes is written only if something was discarded: the same columns, types and words of the writer, but for the
-  box of its geometries, which may have shrunk.
+- Every page is read, also of columns that the contract does not name, so that accepted data can be read later.
+- The type of a column must fit its contract; otherwise the source is quarantined (`type`), or under `evolve` only
+  noted. The values are then checked by the rules for JSON. NaN and the infinities are no numbers, unless `missing`
+  names them.
+- A row is quarantined if its geometry cannot be read, or is outside the globe or the expected box.
+- The accepted rows are written only if something was discarded: with the same columns, types and metadata, except the
+  box of the geometries, which may have become smaller.
 """
 
 from __future__ import annotations

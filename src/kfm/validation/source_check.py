@@ -1,18 +1,16 @@
-"""Holds a source against its data contract, before anything is planned from it.
+"""Checks a source against its data contract, before anything is planned from it.
 
-The source is read as a stream and judged row by row; memory does not grow with it, but for the values
-that must be unique (see column_rules.py) and the distinct partitions. Nothing is raised for what a
-source contains: it is found, counted, and held. What is raised is about the contract (BadInput)
-or comes from the stream.
+The source is read as a stream and judged row by row. Memory does not grow with its size, except for values that must be
+unique (see column_rules.py) and for the distinct partitions. A finding in the source is never raised: it is counted,
+listed, and quarantines a row or the source. Errors are raised only about the contract (BadInput) or by the stream.
 
     mode            a value that breaks a rule
-    evolve          passes; noted
-    freeze          holds the whole source
-    discard-row     holds its row
-    discard-value   is blanked; noted
+    evolve          passes; it is noted
+    freeze          quarantines the whole source
+    discard-row     quarantines its row
+    discard-value   is blanked; it is noted
 
-Findings name the rule and the place, never a value. The held rows themselves go to `hold`, whose store
-is the restricted one.
+Findings name the rule and the place, never a value. Quarantined rows go to `hold`, whose store is restricted.
 """
 
 from __future__ import annotations
@@ -57,12 +55,10 @@ def inspect(
     hold: Callable[[bytes], None],
     before: int = 0,
 ) -> Inspection:
-    """Judge the source that `open_body` opens, each time from its first byte.
-
-    `accept` is called only once something was discarded: from then on it gets the whole accepted
-    source in pieces. `hold` gets each held row as a line of canonical JSON: row, reasons, data.
-    `before` is how many rows of it passed for the version there is now; 0: none are known.
-    """
+    """Check the source that `open_body` opens, each time from its first byte, and return the result. `accept` is called
+    only if something was discarded: it then gets the whole accepted source in pieces. `hold` gets each quarantined row
+    as a line of canonical JSON: row, reasons, data. `before` is the number of rows that passed for the current version;
+    0 if it is not known."""
     problems = contract_problems(contract)
     if problems:
         raise BadInput(f"the data contract of {source} cannot be used: {problems[0]}", hint="correct the contract")

@@ -1,4 +1,4 @@
-"""STAC 1.0 and 1.1: what items, collections and catalogs must have, checked without asking anyone.
+"""The rules of STAC 1.0 and 1.1 for items, collections and catalogs, checked without a network.
 
     all           stac_version, id, links that have href and rel; stac_extensions are texts
     item          geometry, and a bbox around it; datetime, or null with start_datetime and end_datetime, in
@@ -6,9 +6,9 @@
     collection    description, license, extent with its boxes and intervals; providers have names
     catalog       description
 
-Columns are looked up in the properties of an item, and in a collection or catalog itself. Of versions only
-releases are known. What extensions ask for is for a `json_schema` to say: each is noted by its place.
-The name of an asset is the source's own, and is not told.
+Columns are looked up in the properties of an item, and in a collection or catalog itself. Only released versions of
+STAC are accepted. The rules of extensions are not checked here: each extension is noted, and a `json_schema` can check
+it. Findings do not show the names of assets, because the source chose them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def stac_flaw(record: Any, *, alone: bool) -> Flaw | None:
 
 
 def stac_breaks(record: dict[str, Any]) -> list[Break]:
-    """Return what a record without a flaw lacks, at most twenty things."""
+    """Return the rules of STAC that a readable record breaks, at most twenty."""
     return list(islice(_breaks(record), MAX_BREAKS))
 
 

@@ -18,8 +18,8 @@ class Skips(NamedTuple):
     after_header: int  # rows
 
     def table(self, blocks: Iterator[str], delimiter: str) -> Iterator[str]:
-        """Yield the same runs of whole lines without those that are no rows. A line inside quotes is part of a value,
-        and stays."""
+        """Yield the text in runs of whole lines, without the lines that are no rows. A line inside quotes is part of a
+        value, and stays."""
         left = self.lines
         quoted = False
         for block in blocks:
@@ -42,7 +42,7 @@ class Skips(NamedTuple):
 
 
 def skips_of(contract: DataContract) -> Skips | None:
-    """Return what a contract says about such lines; None: the file is only the table."""
+    """Return which lines of a source are no rows, by its contract; None if all are."""
     skips = Skips(_plain(contract.skip_lines, 0), _plain(contract.comment, ""), _plain(contract.skip_after_header, 0))
     return skips if any(skips) else None
 

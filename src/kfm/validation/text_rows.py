@@ -145,7 +145,8 @@ class TableReader:
         return Block(width, len(columns[0]), columns=columns, text=plain)
 
     def _at_once(self, block: str) -> Rows | None:
-        """Return the rows of a block that ends with one; None if it must be read row by row."""
+        """Return the rows of a block whose last row is complete. None if the csv module refuses the block: it must then
+        be read row by row."""
         try:
             rows = list(csv.reader(io.StringIO(block, newline=""), delimiter=self._delimiter, strict=True))
         except csv.Error:
@@ -154,7 +155,7 @@ class TableReader:
         return rows
 
     def _one_by_one(self, block: str) -> Iterator[list[str]]:
-        """Return the rows of a block; if a row continues in the next blocks, the rows of those too."""
+        """Return the rows of a block. If its last row continues in the next blocks, return the rows of those too."""
         self._begin(block)
         lines = chain.from_iterable(self._opened())
         reader = csv.reader(lines, delimiter=self._delimiter, strict=True)

@@ -1,11 +1,11 @@
-"""GeoPackage, shapefile and FlatGeobuf against their contract; what passes of them becomes GeoParquet.
+"""Checks GeoPackage, shapefile and FlatGeobuf sources against their contracts; the accepted rows become GeoParquet.
 
-- Bytes that do not begin as their format does are shown to no library. What reads them is GDAL, from memory: it is
-  given no path, so that it finds no file beside it.
-- As many rows must come out as the file says it has: a reader that gives up halfway holds the source.
-- The column of the geometries is called `geometry`; from there on all is as of GeoParquet, see parquet.py.
-- What passes is always written: steps read that and never the file itself. Its footer names the file that it is all
-  of, if it is, and then the file itself may be published too.
+- A file whose first bytes are not those of its format is not passed to a library. GDAL reads the file from memory and
+  gets no path, so it finds no other files.
+- The number of rows that GDAL returns must be the number that the file declares: otherwise the source is quarantined.
+- The geometry column is named `geometry`; the rows are then checked like GeoParquet, see parquet.py.
+- The accepted rows are always written, and steps read only them. If all rows were accepted, the footer names the
+  digest of the original file, which may then be published too.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _GIVEN = "_ogr_geometry_"
 
 
 class Unfit(ValueError):
-    """Raised for what quarantines the source, with the rule."""
+    """Raised for a file that must be quarantined as a whole; `rule` names the broken rule."""
 
     def __init__(self, rule: str, message: str) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class Unfit(ValueError):
 
 
 class _Given(NamedTuple):
-    """What GDAL gets."""
+    """The bytes that GDAL reads, the layer in them, and the number of rows that the file declares."""
 
     body: bytes
     layer: str | None
@@ -63,7 +63,8 @@ class _Given(NamedTuple):
 
 
 def library(form: str) -> Any:
-    """Return pyogrio with everything it imports later. Raise Unavailable if it is not installed."""
+    """Return pyogrio, with all modules that it would import later already loaded. Raise Unavailable if it is not
+    installed."""
     arrow.library(NAMES[form], "vectors")
     try:
         with warnings.catch_warnings():

@@ -65,7 +65,7 @@ def warrant(session: Session, updater: Updater, trigger: Trigger, moves: list[Re
 
 
 def matter(session: Session, updater: MoveUpdater, trigger: Trigger, move: RefMove) -> ApprovalRequest:
-    """Return the approval request that would describe this operation, without requester and dates."""
+    """Return the approval request that describes this operation, still without requester and dates."""
     if updater.approval == "rules":
         return _rule_request(session, trigger, move)
     return ApprovalRequest(
@@ -149,7 +149,7 @@ def labelled(session: Session, dataset: str) -> Classification | None:
 
 
 def is_about(order: Order, wanted: ApprovalRequest) -> bool:
-    """Return whether a change request is about exactly this matter."""
+    """Return whether a change request is for exactly the operation that `wanted` describes."""
     return all(getattr(order.request, name) == getattr(wanted, name) for name in MATTER)
 
 
@@ -198,7 +198,8 @@ def signed_since(session: Session, dataset: str, subject: str, since: str) -> bo
 
 
 def _requests_about(session: Session, wanted: ApprovalRequest) -> Iterator[Order]:
-    """Yield the change requests about this matter: first the one that the caller just signed, then open ones."""
+    """Yield the change requests for the operation that `wanted` describes: first the one that the caller just signed,
+    then open ones."""
     if session.offered is not None and is_about(session.offered, wanted):
         yield session.offered
     yield from (each for each in change_requests(session) if each.state == "open" and is_about(each, wanted))

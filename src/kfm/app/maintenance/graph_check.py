@@ -24,7 +24,8 @@ Asset = tuple[str, str]
 
 
 class GraphDifferences(NamedTuple):
-    """The differences. A run is listed if its own node or one of its edges differs."""
+    """The differences between the Neo4j graph and the reported runs. A run is listed if its own node or one of its
+    edges differs."""
 
     runs: dict[str, tuple[str, str]]  # by id: the dataset, and `missing` or `altered`
     datasets: dict[str, str]  # artifacts and refs by key

@@ -189,7 +189,7 @@ def _by_name(refs: Iterator[tuple[str, str]]) -> dict[str, str]:
 
 
 def _urgent(found: list[DatasetStatus], checks: list[CheckResult]) -> Iterator[NextStep]:
-    """Yield the steps for what is wrong."""
+    """Yield the next steps that correct problems: of datasets, and of failed checks."""
     if any(not check.ok for check in checks):
         yield NextStep(command="kfm doctor", why="a check says that something is wrong")
     if any(each.unfinished for each in found):

@@ -17,9 +17,8 @@ _KEEP = "nobody has said yet how open it is (`sensitivity`): it is promoted by n
 
 
 def declared(body: bytes, where: str, found: Discovery) -> tuple[bytes, list[tuple[str, Finding]], list[str]]:
-    """The new text, the findings in it with their datasets, and the datasets that a person must change.
-
-    Raises Refused with the lines to write if the text cannot be changed in place.
+    """Return the text of kfm.yml with the discovered sources added, the added findings with their datasets, and the
+    datasets that a person must change. Raise Refused, with the lines to write, if the text cannot be changed in place.
     """
     config = _Config(body, where)
     done: list[tuple[str, Finding]] = []
@@ -69,7 +68,8 @@ class _Config:
         return sum(self.add_source(finding, offer) for offer in offers)
 
     def add_source(self, finding: Finding, offer: Offer) -> bool:
-        """Adds a source to a dataset that only mirrors, or changes the expected hash of one. False if it cannot."""
+        """Add a source to a dataset that only mirrors its sources, or change the expected hash of one. Return False if
+        neither is possible."""
         sources = self._edit.value["datasets"][finding.dataset].get("sources", {})
         above: Path = ("datasets", finding.dataset, "sources")
         if offer.status == "changed":

@@ -45,7 +45,7 @@ class Divergence(Record, frozen=True):
 
 
 class Reproduced(Record, frozen=True):
-    """The result. `identical` means that every byte of the version is the same."""
+    """The result of repeating a recorded run. `identical` means that every byte of the version is the same."""
 
     run_id: str
     dataset: str

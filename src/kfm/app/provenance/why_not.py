@@ -52,7 +52,7 @@ CODES: dict[str, int] = {
 
 
 class Reason(Record, frozen=True):
-    """One reason."""
+    """One reason why a thing was not made, not published or is not current."""
 
     what: What
     why: str

@@ -52,7 +52,8 @@ FIELDS = (
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What would be written. `looser` names what somebody would see more of; then it takes two."""
+    """A change of the label file that is not written yet. `looser` names the targets of which readers would see more;
+    if there are any, two people must sign the change."""
 
     target: str
     before: bytes
@@ -75,10 +76,9 @@ _HEADS = ("---", "+++", "@@ ")
 
 
 def change(session: Session, target: str, fields: dict[str, Any], today: str) -> Change:
-    """What a label on `target` (dataset:NAME, source:ADDRESS, bytes:DIGEST, record:ID) with these fields would change.
-
-    Fields that are None stay; an empty one goes.
-    """
+    """Return how the label file would change if the label on `target` (dataset:NAME, source:ADDRESS, bytes:DIGEST,
+    record:ID) got these fields. A field that is None keeps its value; an empty field is removed. BadInput if the target
+    or a field is not valid."""
     file = File(session.resolved)
     if not file.path:
         raise BadInput("kfm.yml names no file of labels", hint="write into it: labels: labels.yml")
@@ -111,18 +111,19 @@ def _told_of(session: Session, of: dict[str, str]) -> str:
 
 
 def params_of(session: Session, made: Change) -> dict[str, str]:
-    """The operation that brings it into force, where there is a key list."""
+    """Store the changed file, and return the parameters of the operation that brings it into force, for an installation
+    with a key list."""
     return {"ref": refs.LABELS, "to": session.objects.put(made.after), "file": digest(made.before or EMPTY)}
 
 
 def make_ready(made: Change) -> None:
-    """A file to begin with, where there is none: one that says nothing of anything."""
+    """Write a label file without labels if there is no label file yet."""
     if not os.path.lexists(made.path):
         write(msgspec.structs.replace(made, after=EMPTY))
 
 
 def write(made: Change) -> None:
-    """Durably, under the file's own mode."""
+    """Replace the label file durably, and keep its file mode."""
     fs = Fs()
     mode = os.stat(made.path).st_mode & 0o777 if os.path.exists(made.path) else 0o644
     where = os.path.realpath(made.path)
@@ -159,7 +160,8 @@ def _target(session: Session, text: str) -> dict[str, str]:
 
 
 def _check(given: dict[str, Any]) -> None:
-    """A word that nobody knows would close: typed into a command it is a slip of the pen."""
+    """Raise BadInput if a field has an unknown word or a malformed value. In a label file an unknown word closes the
+    data; in a command it is a typing mistake."""
     for name, words in (("sensitivity", SENSITIVITY), ("care", CARE), ("access_rights", ACCESS)):
         word = given.get(name)
         if word and word not in words:
@@ -193,7 +195,7 @@ def _label(labels: Labels, index: int | None, of: dict[str, str], given: dict[st
 
 
 def _values(given: dict[str, Any]) -> dict[str, Any]:
-    """As the record has them: what is emptied gets its default."""
+    """Return the fields as a `Label` holds them: an empty field gets its default."""
     empty = {"public_resolution": None, "access_rights": "open"}
     return {name: value if value not in ("", ()) else empty.get(name, value) for name, value in given.items()}
 
@@ -208,7 +210,8 @@ def _labels(labels: Labels, index: int | None, label: Label) -> Labels:
 
 
 def _looser(session: Session, before: Labels, after: Labels, label: Label, index: int | None, today: str) -> list[str]:
-    """What shows more by it. A first label on what nobody knew loosens nothing: before, nobody had said anything."""
+    """Return the label or sources of which readers would see more after the change. The first label on a source that
+    nothing classified before does not count: there was no label to loosen."""
     found = []
     if index is not None and loosens(
         label_classification(before.labels[index], today), label_classification(label, today)
@@ -231,7 +234,8 @@ def _looser(session: Session, before: Labels, after: Labels, label: Label, index
 
 
 def _written(file: File, index: int | None, label: Label, given: dict[str, Any], after: Labels) -> bytes:
-    """The new bytes of the file. Raises BadInput with the lines to write if the file cannot be changed in place."""
+    """Return the new bytes of the label file. Raise BadInput, with the lines to write, if the file cannot be changed in
+    place."""
     if file.name.endswith(".json"):
         return json.dumps(msgspec.to_builtins(after), indent=2, ensure_ascii=False).encode() + b"\n"
     fields = _fields(label, given, index)
@@ -267,7 +271,7 @@ def _edited(file: File, index: int | None, label: Label, fields: dict[str, Any])
 
 
 def _fields(label: Label, given: dict[str, Any], index: int | None) -> dict[str, Any]:
-    """The fields to write: those that were given, or for a new label all that say something."""
+    """Return the fields to write: those that the caller gave, or for a new label all fields with a value."""
     if index is not None:
         return {name: getattr(label, name) for name in FIELDS if name in given}
     default = {"access_rights": "open"}

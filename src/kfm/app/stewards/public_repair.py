@@ -52,8 +52,8 @@ def expected_files(session: Session, dataset: str) -> Iterator[tuple[str, str, s
 
 
 def take_back(session: Session) -> list[dict[str, Any]]:
-    """Withdraw what labels close today, and remove its public files at once. Return for each dataset why, how many
-    versions were public, how many files remain, and where it had been published."""
+    """Withdraw the datasets that labels close today, and remove their public files at once. Return for each dataset
+    why, how many versions were public, how many files remain, and where it had been published."""
     from kfm.app.authority.recall import recall
 
     if not is_configured(session.resolved) and session.state.protected.is_empty():

@@ -74,7 +74,8 @@ def inspect_apart(
     hold: Callable[[bytes], None],
     before: int = 0,
 ) -> Inspection:
-    """Do the same as `inspect`, in a child. The bytes are copied into a seekable file and verified on the way."""
+    """Check a source against its contract as `inspect` does, but in a child process. The bytes are copied into a
+    seekable file and verified on the way."""
     expects = type(contract) is not DataContract
     confined = contract.format not in UNCONFINED
     task = Task(canonical(contract), expects, source, before, MEMORY, SECONDS, confined)

@@ -45,12 +45,12 @@ Line = tuple[Key, str, int, int]
 
 
 def goes(key: Key) -> Line:
-    """Return the removal of the line with this key."""
+    """Return a line that removes the entry with this key."""
     return key, "", 0, 0
 
 
 class Root(NamedTuple):
-    """A whole manifest."""
+    """The digest, the number of entries and the size of a whole manifest."""
 
     digest: str
     entries: int
@@ -222,7 +222,7 @@ def _written(world: World, shelf: Shelf, before: str, new: Iterator[Line], seale
 
 
 def _named(name: str, named: list[ManifestPart]) -> ManifestPart:
-    """Return a line that names the root, as if there were a part above it."""
+    """Return a manifest line that names the root, so that the root is handled like a part of a level above it."""
     return ManifestPart(
         depth=named[0].depth + 1,
         digest=name,

@@ -176,7 +176,7 @@ def _prints(
     key: CustodianKey, table: Columns, policy: MaskingPolicy | None, bound: Prepared | None, resolution: int = ROUGH
 ) -> Fingerprints:
     """Return the fingerprints of ids and places. A place that the source gives no finer than a public cell is not
-    protected: everybody knows the centre of a county."""
+    protected: the centre of a county is public knowledge."""
     count = max(map(len, table.values()), default=0)
     pairs = _pairs(table, policy)
     if bound is not None and policy is not None:

@@ -269,8 +269,8 @@ class SourceClassifier:
     # -- keys
 
     def key_for(self, standing: Classification) -> CustodianKey:
-        """Return the key of its custodian. With several custodians, all keys must be available; the first by name
-        encrypts."""
+        """Return the key of the custodian that a classification names. With several custodians, all keys must be
+        available; the key of the first by name encrypts."""
         if not standing.custodians:
             raise Denied(
                 f"a source of {self._dataset} is {standing.level} and has no custodian: " + ", ".join(standing.rules),

@@ -144,7 +144,7 @@ class Columns:
         self.keep(_masked(self._column(name), lambda texts: [text == value for text in texts]))
 
     def take(self, step: StepConfig) -> None:
-        """Apply one step. Its columns exist."""
+        """Apply one step to these columns. The caller has checked that the columns of the step exist."""
         if step.select:
             self._columns = [self._columns[self._names.index(name)] for name in step.select]
             self._names = list(step.select)

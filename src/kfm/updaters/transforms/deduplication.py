@@ -18,7 +18,8 @@ KeyTexts = Sequence[str | None]  # the key of each row; None: no key, so the row
 
 
 class Deduplicator:
-    """Call `fresh` while it is not `full`; then `lay_aside`, and take `rows` at the end."""
+    """Chooses one row for each key. The caller calls `fresh` until `full` is set, then `lay_aside` for the other rows,
+    and at the end takes those that stay from `rows`."""
 
     def __init__(
         self,

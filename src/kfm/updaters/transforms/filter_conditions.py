@@ -69,7 +69,7 @@ def _compared(name: str, operand: Scalar) -> Test:
 
 
 def mask_of(said: FilterConfig) -> Callable[[Sequence[str]], Mask]:
-    """Return the same for a column of texts: one result per row."""
+    """Return a function that says for each text of a column whether it meets all conditions."""
     masks: list[Callable[[Sequence[str]], Mask]] = []
     bounds = [(name, operand) for name, operand in _comparisons(said) if type(operand) in (int, float)]
     if bounds:
@@ -216,7 +216,7 @@ class _Part:
         return all(text.startswith(piece, position + offset) for offset, piece in self._pieces)
 
     def find(self, text: str, start: int, end: int) -> int:
-        """Return its first position within these bounds, or -1."""
+        """Return the first position of this part in the text between `start` and `end`; -1 if it is not there."""
         last = end - self.size
         while start <= last:
             start = text.find(self._anchor, start, end)

@@ -24,8 +24,8 @@ Op = Callable[[Stream], Stream]
 
 
 class Pipeline:
-    """The steps over rows whose columns are known only when all were seen: what names no column of any is
-    refused in the end, before anything is made of it."""
+    """The steps over JSON records. Their columns are known only when all records were read. So a step that names a
+    column which no record has is refused at the end, before an output is stored."""
 
     def __init__(
         self,

@@ -58,7 +58,8 @@ class Opened:
             self._scratch.close()
 
     def said_by_us(self) -> pa.Schema:
-        """Of what is accepted of shapes: only what it says of its geometries."""
+        """Return the schema of a vector source's accepted rows with only the metadata about geometries, which KFM
+        wrote."""
         said = {key: value for key, value in (self.schema.metadata or {}).items() if key == GEO}
         return self.schema.with_metadata(said)
 

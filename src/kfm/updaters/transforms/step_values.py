@@ -108,7 +108,7 @@ def cast(kind: str, value: Any) -> Any:
 
 
 def cast_text(kind: str, text: str) -> Any:
-    """Return the same for a table, where the result is a text."""
+    """Return a text of a table as this type, written as a text again; UNFIT if it does not fit. Blank text stays."""
     if kind == "text":
         return text
     if not text or text.isspace():
@@ -136,5 +136,6 @@ def place(value: Any) -> tuple[int, Any] | None:
 
 
 def identity(value: Any) -> Any:
-    """Return what makes two key values equal: 1 and 1.0 are equal, 1 and "1" are not, and all blanks are."""
+    """Return a value that is equal for key values that count as equal: 1 and 1.0 do, 1 and "1" do not, and all blanks
+    do."""
     return None if is_blank(value) else value

@@ -47,7 +47,7 @@ class Rows:
         return cls(block.size, lambda i: block.columns[i], block.given_lines, lambda: numbers)
 
     def knowing(self, columns: dict[int, Column]) -> Rows:
-        """Return the same rows with some columns already computed."""
+        """Return these rows with some columns already computed."""
         self._cache.update(columns)
         return self
 
@@ -59,7 +59,7 @@ class Rows:
 
     @property
     def numbers(self) -> Sequence[int]:
-        """The number of each row in its source, from 1."""
+        """The number of each row in the source, from 1."""
         return self._numbers()
 
     def given_lines(self) -> list[str] | None:
@@ -174,7 +174,8 @@ class Pipeline:
         return partial(_sort, by, types, descending, *rest)
 
     def _carried(self) -> list[int]:
-        """The columns that the next steps look at, if they change no row: these need not be read from lines."""
+        """Return the columns that later steps read and no step changes before: they are kept with sorted rows, so that
+        they need not be read from the lines again."""
         wanted: list[str] = []
         names = list(self.names)
         for step in self._later:

@@ -137,7 +137,7 @@ def test_a_changed_plan_of_restricted_data_is_reported_without_its_steps(digs: K
     Path("later.py").write_text(UPDATER.replace("site-", "dig-"))
     answer = digs("run", "--force", "--reason", "again")
     assert answer.code == 3
-    assert "`kfm plan digs` tells how" in answer.complaint
+    assert "`kfm plan digs` shows how" in answer.complaint
     assert_nothing_leaks(answer)
 
 

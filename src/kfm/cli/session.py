@@ -75,6 +75,11 @@ def opened(
         try:
             yield session
         finally:
+            if session.recalled:
+                from kfm.app.authority.recall import recalled_line
+
+                for one in session.recalled:
+                    screen.say(recalled_line(one))
             if session.adopted:
                 from kfm.app.authority.rule_adoption import adopted_line
 

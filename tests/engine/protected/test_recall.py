@@ -134,3 +134,25 @@ def test_unencrypted_copies_from_before_a_label_are_reported(site: Kfm) -> None:
     assert said.code == 0, said.err
     digest = hashlib.sha256(table().encode()).hexdigest()
     assert "1 object from before lie in the store in clear" in said.err and digest in said.err
+
+
+@pytest.mark.parametrize("level", ["restricted", "closed", "generalised"])
+def test_a_dataset_that_kfm_yml_closes_is_withdrawn_also_without_labels_and_custodians(kfm: Kfm, level: str) -> None:
+    open_towns = dataset("towns", "towns.csv", sensitivity="public")
+    installation(open_towns, custodians=False)
+    text = Path("kfm.yml").read_text().replace("labels: labels.yml\n", "")
+    Path("kfm.yml").write_text(text)
+    Path("towns.csv").write_text("town,people\nHays,21000\n")
+    assert kfm("run").code == 0 and kfm("publish", "towns", "--reason", "checked").code == 0
+
+    def published() -> list[Path]:
+        return [path for path in Path("public").rglob("*") if path.is_file() and b"21000" in path.read_bytes()]
+
+    assert published()
+    Path("kfm.yml").write_text(text.replace("sensitivity: public", f"sensitivity: {level}"))
+    answer = kfm("run")
+    assert "1 version withdrawn" in answer.err and "dataset.sensitivity" in answer.err, answer.err
+    assert published() == []
+    assert "withdrawn" in kfm("status").out
+    again = kfm("run")
+    assert "withdrawn" not in again.err, again.err

@@ -6,17 +6,18 @@ installation that has protected data, and after every tightened label.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kfm.app.authority.classification import classification_now
 from kfm.app.authority.run_setup import context_of
-from kfm.app.session.datasets import public_retention
+from kfm.app.session.datasets import Recalled, public_retention
 from kfm.delivery.public_files import PUBLIC as OUTSIDE
 from kfm.engine.protected.source_classification import PUBLIC, is_more_closed
 from kfm.engine.run import run
 from kfm.engine.stage_results import Warrant
 from kfm.errors import Broken, KfmError
 from kfm.model import refs
+from kfm.model.records import Classification
 from kfm.operations.rollback import Rollback
 from kfm.projections.live_versions import live_versions as still_public
 from kfm.scheduling.triggers import operation_trigger
@@ -25,16 +26,6 @@ if TYPE_CHECKING:
     from kfm.app.session.session import Session
 
 ACTOR = "kfm recall"
-
-
-class Recalled(NamedTuple):
-    """A dataset that was withdrawn."""
-
-    dataset: str
-    rules: tuple[str, ...]  # the rules that closed it
-    versions: int  # how many versions were public
-    received_by: tuple[str, ...]  # the sinks that had received it
-    problem: KfmError | None = None  # why the withdrawal failed, if it did
 
 
 def recall(session: Session) -> list[Recalled]:
@@ -54,10 +45,26 @@ def _closed_since(session: Session, dataset: str, public: list[str]) -> tuple[st
     """Return the rules by which one of these versions may no longer be public; None if all may."""
     for version in public:
         made = session.state.ledger.version(dataset, version)
-        now = classification_now(session, dataset, version)
+        now = classification_now(session, dataset, version) or _declared(session, dataset)
         if now is not None and is_more_closed(now, (made.standing if made is not None else None) or PUBLIC):
             return now.rules
     return None
+
+
+def _declared(session: Session, dataset: str) -> Classification | None:
+    """Return the classification that kfm.yml alone declares; None for a public or unknown dataset."""
+    declared = session.config.datasets.get(dataset)
+    if declared is None or declared.sensitivity in (None, "public"):
+        return None
+    return Classification(level=declared.sensitivity, rules=("dataset.sensitivity",))
+
+
+def recalled_line(one: Recalled) -> str:
+    """Return what a withdrawal did, in one line."""
+    if one.problem is not None:
+        return f"{one.dataset} must be withdrawn ({', '.join(one.rules)}), and could not be: {one.problem}"
+    versions = "1 version" if one.versions == 1 else f"{one.versions} versions"
+    return f"{one.dataset}: {versions} withdrawn from the public files, because it is closed ({', '.join(one.rules)})"
 
 
 def _withdrawn(session: Session, dataset: str, rules: tuple[str, ...], versions: int) -> Recalled:

@@ -14,6 +14,7 @@ from kfm.app.authority.classification import classifier_by, open_source, protect
 from kfm.app.authority.run_setup import context_of, guards_of
 from kfm.app.runs.trigger_request import default_actor, trigger_updater
 from kfm.app.session.datasets import dataset_updater
+from kfm.app.session.protection_files import closes_a_dataset
 from kfm.engine.run import run
 from kfm.errors import Broken, KfmError, Refused
 from kfm.model.preview_records import preview_of
@@ -35,13 +36,14 @@ def run_trigger(session: Session, trigger: Trigger, updater: Updater | None = No
     Rules that are not in force yet are adopted first, and what they close is recalled.
     """
     guards = guards_of(session, trigger.dataset)
-    if session.mode == "write" and (guards.protection is not None or session.config.policy.folder):
+    closes = guards.protection is not None or closes_a_dataset(session.resolved)
+    if session.mode == "write" and (closes or session.config.policy.folder):
         from kfm.app.authority.recall import recall
         from kfm.app.authority.rule_adoption import adopt_rules
 
         adopt_rules(session, trigger.dataset)
-        if guards.protection is not None:
-            recall(session)
+        if closes:
+            session.recalled += recall(session)
     updater = updater or dataset_updater(session, trigger.dataset)
     return _run(session, context_of(session, trigger, updater, guards=guards), patient=patient)
 

@@ -42,6 +42,11 @@ def is_configured(resolved: Resolved) -> bool:
     return _last_asked[1]
 
 
+def closes_a_dataset(resolved: Resolved) -> bool:
+    """Return whether kfm.yml declares a dataset as less than public."""
+    return any(dataset.sensitivity not in (None, "public") for dataset in resolved.config.datasets.values())
+
+
 def is_needed(resolved: Resolved, state: State) -> bool:
     """Return whether anything is protected: by kfm.yml, by signed labels, or by what the state remembers."""
     if is_configured(resolved):

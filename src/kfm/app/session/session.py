@@ -25,6 +25,7 @@ from kfm.telemetry.log import NullLog
 from kfm.updaters.updater_loader import at_work, load_updater
 
 if TYPE_CHECKING:
+    from kfm.app.session.datasets import Recalled
     from kfm.app.session.source_requests import DatasetSettings
     from kfm.app.session.trust import Trust
     from kfm.crypto.change_request import Order
@@ -61,6 +62,7 @@ class Session(msgspec.Struct, eq=False, kw_only=True, weakref=True):
     custodians: Protection | None = None  # the custodians' keys, read when first needed
     offered: Order | None = None  # the change request that the caller signed for the operation under way
     undelivered: list[tuple[str, KfmError]] = msgspec.field(default_factory=list)  # by the last settlement
+    recalled: list[Recalled] = msgspec.field(default_factory=list)  # datasets that runs withdrew
     adopted: list[Receipt] = msgspec.field(default_factory=list)  # of rules that runs took into force
     sink_problems: list[KfmError] = msgspec.field(default_factory=list)  # sinks that failed in the last settlement
 

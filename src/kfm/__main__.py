@@ -1,4 +1,4 @@
-"""`python -m kfm` is `kfm`."""
+"""Lets `python -m kfm` run the program `kfm`."""
 
 from __future__ import annotations
 

@@ -201,13 +201,13 @@ _MARK = 30  # the byte after the note
 
 
 def write_note(fs: Fs, fd: int, acked: int) -> None:
-    """Write 20 digits, a space, and 8 hexadecimal digits of their checksum."""
+    """Write the number `acked` into a note as 20 digits, followed by a space and a checksum of 8 hexadecimal digits."""
     body = b"%020d" % acked
     fs.write_at(fd, body + b" %08x\n" % crc32(body), 0)
 
 
 def read_note(fs: Fs, fd: int) -> int:
-    """Return the number in the note, or 0 if the note is torn."""
+    """Return the number that `write_note` wrote; 0 if the note is torn."""
     body = fs.read_at(fd, 32, 0)
     if body[20:29] == b" %08x" % crc32(body[:20]) and body[:20].isdigit():
         return int(body[:20])

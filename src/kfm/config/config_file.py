@@ -30,7 +30,7 @@ from kfm.parsing.documents import Document
 
 
 class Config(Record, frozen=True):
-    """An installation."""
+    """The settings of an installation: all sections of kfm.yml."""
 
     datasets: Annotated[
         dict[str, DatasetConfig],

@@ -45,8 +45,8 @@ class Resolved:
 
     @property
     def mistakes(self) -> list[BadInput]:
-        """The mistakes that were passed over. With any, only what takes away or closes may be done with this
-        configuration."""
+        """The mistakes that the loader ignored. If there are any, this configuration may only be used to take away or
+        close."""
         return self.document.mistakes or []
 
     @property

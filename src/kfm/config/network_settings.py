@@ -12,7 +12,7 @@ from kfm.parsing.documents import Document, Path
 
 
 class NetworkConfig(Record, frozen=True):
-    """Which addresses may be reached, and limits on time and size."""
+    """The section `network`: which addresses KFM may reach, and limits on time and size."""
 
     allow: Annotated[
         tuple[Text, ...], Meta(description="host or host:port allowed despite a private address or another port")

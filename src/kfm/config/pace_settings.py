@@ -11,7 +11,7 @@ from kfm.model.records import Record
 
 
 class ExecuteConfig(Record, frozen=True):
-    """How steps run."""
+    """How a run performs its steps, and how long a dead worker keeps its lease."""
 
     threads: Annotated[int, Meta(ge=1, le=64, description="steps that run at the same time")] = 4
     window: Annotated[

@@ -13,7 +13,7 @@ from kfm.parsing.documents import Document
 
 
 class PolicyConfig(Record, frozen=True):
-    """Which engine decides, and your own policies."""
+    """The section `policy`: which engine decides, and policies that the installation adds."""
 
     url: Annotated[
         str, Meta(max_length=4096, description="an OPA server, http://HOST:PORT; empty: the engine in this process")

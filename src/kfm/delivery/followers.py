@@ -181,7 +181,8 @@ class _Following:
         return next(iter(self._state.ledger.entries(after=index - 1, limit=1)))
 
     def _tell(self, entries: Sequence[LedgerEntry]) -> None:
-        """Send what may be sent, then advance the cursor. After a kill in between, the messages are sent again."""
+        """Send the messages of these ledger entries that no freeze holds back, then advance the cursor. After a kill in
+        between, the messages are sent again."""
         name, last = self._sink.name, entries[-1].index
         while True:  # a dataset that was frozen meanwhile waits with the others
             waiting = [entry for entry in entries if self._holds(entry)]

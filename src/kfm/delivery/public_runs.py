@@ -96,8 +96,9 @@ def _changes(objects: Objects, receipt: Receipt, made: str, known: RunFacts) -> 
 
 
 def _restored(state: State, objects: Objects, entry: LedgerEntry, known: RunFacts) -> Iterator[tuple[Change, str]]:
-    """Yield the entries that differ from what the run before left, each with the version in which it got this content.
-    There are none for a run that continues from there, or publishes the current version."""
+    """Yield the entries of the current version that differ from the version after the previous run, each with the
+    version in which it got this content. Yield nothing if the run continued from that version, or only published the
+    current one."""
     dataset, now = entry.dataset, _stands(entry)
     if not now or not may_be_named(known.version):
         return

@@ -117,8 +117,8 @@ def carry_over(context: RunContext, planned: Planned, results: Results) -> None:
 
 
 def touches_nothing(updater: Updater) -> bool:
-    """Return whether its steps only read pinned inputs and return bytes, as every declared transform does. Their intent
-    may share the sync of the commit, because no effect happens before it."""
+    """Return whether the steps of this updater only read pinned inputs and return bytes, as every declared transform
+    does. Their intent may share the sync of the commit, because no effect happens before it."""
     return updater.declared and not updater.code_listing
 
 

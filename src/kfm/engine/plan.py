@@ -145,12 +145,10 @@ def make(
     lease: Lease | None = None,
     otherwise: Callable[[], KfmError] | None = None,
 ) -> SettledPlan:
-    """Call plan(), check every step, and return the plan with the hash of its bytes.
-
-    `like` is the first plan: only the hash is needed again, and if the plan is too large for memory, its chunks are
-    written under that hash. `otherwise`: the steps were checked before, so only the bytes count now; it makes the error
-    for something that is not a step.
-    """
+    """Call plan(), check every step, and return the plan with the hash of its bytes. `like` is the plan of the first
+    call: then only the hash is computed, and the chunks of a plan that is too large for memory are stored under the
+    hash of `like`. With `otherwise` the steps were checked before and are not checked again; it makes the error for a
+    value that is not a step."""
     updater = context.updater
     given = tuple(inputs)
     plan = watched(context, guarded, lambda: updater.plan(given))

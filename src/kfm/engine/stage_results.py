@@ -64,7 +64,7 @@ class Tenure(Struct):
 
 
 class Claimed(Struct, frozen=True):
-    """This worker has claimed the work."""
+    """The claim of a run's work by this worker."""
 
     keys: Keys
     run: Run
@@ -73,19 +73,19 @@ class Claimed(Struct, frozen=True):
 
 
 class Fresh(Claimed, frozen=True):
-    """No earlier run of this work is live."""
+    """The claim of work of which no earlier run is live."""
 
     told: ClassVar[str] = "fresh"
 
 
 class Resume(Claimed, frozen=True):
-    """An earlier run of this work is unfinished, and this one resumes it."""
+    """The claim of work whose earlier run is unfinished: this run resumes it."""
 
     told: ClassVar[str] = "resume"
 
 
 class Duplicate(Struct, frozen=True):
-    """An earlier run has committed the same work, and its result is still live."""
+    """The answer of admission if an earlier run has committed the same work and its result is still live."""
 
     keys: Keys
     run: Run  # the earlier one
@@ -94,7 +94,7 @@ class Duplicate(Struct, frozen=True):
 
 
 class Stopped(Struct, frozen=True):
-    """A freeze flag is set. The trigger is kept for later."""
+    """The answer of admission if a freeze flag is set. The trigger is kept for later."""
 
     keys: Keys
     code_changed: bool
@@ -141,8 +141,8 @@ class Executed(Struct, frozen=True):
 
 
 class Lowered(Struct, frozen=True):
-    """What a change request lowers: classifications, with the old and the new one (None removes it), and fingerprints,
-    by key and source, that are not compared any more."""
+    """The classifications that a change request lowers, each with the old and the new one (None removes it), and the
+    fingerprints, by key and source, that are no longer compared."""
 
     standings: list[tuple[str, Classification, Classification | None]] = []
     prints: list[tuple[str, str]] = []

@@ -12,7 +12,7 @@ SMALL = 1 << 16
 
 
 class Results:
-    """Maps positions of steps to their results. A small plan keeps plain tuples."""
+    """The results of steps by their positions in the plan. A small plan keeps plain tuples."""
 
     def __init__(self, steps: int) -> None:
         self.steps = steps

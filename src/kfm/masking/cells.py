@@ -27,7 +27,7 @@ _EARTH = 6371007.180918475  # metres: the earth radius that H3 uses
 
 
 class Shape(NamedTuple):
-    """All published geography of a cell."""
+    """The published geography of a cell: its geometry, its bounding box, its centroid and its radius."""
 
     geometry: msgspec.Raw  # GeoJSON
     bbox: tuple[float, float, float, float]  # west, south, east, north; west > east where it crosses the antimeridian

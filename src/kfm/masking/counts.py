@@ -18,7 +18,7 @@ Counts = Mapping[Key, int]
 
 
 class Published(NamedTuple):
-    """The counts that may be shown; None is a suppressed count."""
+    """A table of counts that may be published; None is a suppressed count."""
 
     counts: dict[Key, int | None]
     rows: dict[str, int | None]
@@ -38,7 +38,7 @@ def suppressed(counts: Counts, k: int = SMALLEST_K) -> Published:
     """Return a table of counts with totals as it may be published. A place that is not in it counts as 0 and is shown.
     Raise Refused if k is too small."""
     if k < SMALLEST_K:
-        raise Refused(f"k must be at least {SMALLEST_K}", rule="mask.k-too-small")
+        raise Refused(f"k, the smallest count to show, must be at least {SMALLEST_K}", rule="mask.k-too-small")
     if any(count < 0 for count in counts.values()):
         raise Refused("a count is below zero", rule="mask.count-negative")
     table = {key: count for key, count in sorted(counts.items()) if count}
@@ -68,7 +68,8 @@ def _needed(table: dict[Key, int], hidden: set[Key], k: int) -> Key | None:
 
 
 def _cheapest(table: dict[Key, int], keys: list[Key], hidden: set[Key]) -> Key | None:
-    """Return a count that closes a circle, because it requires no further ones; otherwise the smallest."""
+    """Return the count to suppress next: preferably one whose row and column already have suppressed counts, because it
+    then requires no further ones; among those, the smallest. None if there is none."""
     rows, columns = {key[0] for key in hidden}, {key[1] for key in hidden}
     return min(keys, key=lambda key: (not (key[0] in rows and key[1] in columns), table[key], key), default=None)
 
@@ -98,7 +99,8 @@ def _guarded(line: dict[str, int | None]) -> dict[str, int | None]:
 
 
 def _bridges(hidden: set[Key]) -> list[Key]:
-    """Return the suppressed counts that are on no circle of rows and columns: the totals reveal these."""
+    """Return the suppressed counts that the totals reveal: the bridges of the graph that joins rows and columns by
+    their suppressed counts."""
     edges = sorted(hidden)
     beside: dict[tuple[int, str], list[int]] = {}
     for number, (row, column) in enumerate(edges):

@@ -274,5 +274,6 @@ def _written(scaled: int) -> bytes:
 
 
 def _cut(form: int, below: int) -> bytes:
-    """Return a form cut off after the fewest digits."""
+    """Return a number, given as an integer of its last digit, cut off to the fewest decimal places that are searched
+    for."""
     return _written(form // below if form >= 0 else -(-form // below))

@@ -41,7 +41,8 @@ class Block:
 
     @classmethod
     def of_lines(cls, lines: list[str], width: int) -> Block:
-        """Return a block of lines in the form above."""
+        """Return a block of lines that already have the canonical form: separated by commas, quoted only where
+        necessary."""
         block = cls(width, len(lines))
         block._lines = lines
         return block
@@ -123,7 +124,7 @@ def separated(text: str, delimiter: str, width: int) -> Columns | None:
 
 
 def parsed(lines: Iterable[str]) -> list[list[str]]:
-    """Return the rows of lines in the form above; a line ending inside quotes is part of its line."""
+    """Return the rows of lines in canonical form; a line ending inside quotes is part of its line."""
     import csv
 
     return list(csv.reader([line + "\n" for line in lines], strict=True))

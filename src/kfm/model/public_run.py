@@ -160,7 +160,8 @@ class PublicVersion(Record, frozen=True):
 
 
 class Places(Record, frozen=True):
-    """Where things are, relative to the root of the catalog."""
+    """The addresses of the public folder and of receipts, relative to the root of the catalog, and the catalog's title,
+    description and publisher."""
 
     public: str = ".."  # the public folder: a relative path or https://…
     receipts: str = ".."  # the folder above receipts/; empty: receipts are not public, and the catalog holds proofs

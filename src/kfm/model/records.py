@@ -483,7 +483,7 @@ ColumnType = Literal["text", "integer", "number", "boolean", "date", "datetime"]
 
 
 def _what(text: str) -> msgspec.Meta:
-    """A description for the schema and for the reference page of the configuration."""
+    """Return the description of a setting, for its schema and for the reference page of the configuration."""
     return msgspec.Meta(description=text)
 
 

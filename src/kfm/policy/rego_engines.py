@@ -111,9 +111,8 @@ def _kept(gate: str, digest: str) -> Any:
 
 
 class Opa:
-    """An OPA server over HTTP. A call takes at most `timeout_s` in all, including name lookup and slow servers: a
-    thread holds the conversation and is abandoned.
-    """
+    """A policy engine that asks an OPA server over HTTP. A call takes at most `timeout_s` in all, including name lookup
+    and slow answers: it runs in a thread, which is abandoned when the time is over."""
 
     name = "opa"
 

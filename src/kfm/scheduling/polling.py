@@ -88,7 +88,8 @@ class Timetable:
         self._again(poll, now_ms, poll.interval_ms)
 
     def failed(self, poll: Poll, now_ms: int, retry_after_ms: int = 0) -> None:
-        """Double the wait, up to an hour, and never wait less than the server requests."""
+        """Record that a poll failed: its next wait is twice as long, at most an hour, and never shorter than the server
+        requested."""
         self._failures[poll.uri] += 1
         longer = min(poll.interval_ms << min(self._failures[poll.uri], 20), max(LONGEST_MS, poll.interval_ms))
         self._again(poll, now_ms, max(longer, retry_after_ms))
@@ -102,9 +103,8 @@ class Timetable:
 
 
 def _fraction(text: str) -> float:
-    """Return a number in [0, 1) that depends on the text only. The turn is part of the text, so the polls
-    spread out.
-    """
+    """Return a number in [0, 1) that depends only on the text. The caller puts the number of the poll into the text, so
+    that polls spread out."""
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:6], "big") / (1 << 48)
 
 

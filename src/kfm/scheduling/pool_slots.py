@@ -132,7 +132,7 @@ def take(state: State, asked: SlotRequest, process: str, ttl_ms: int, now_ms: in
 
 
 def leave(state: State, asked: SlotRequest) -> None:
-    """Leave the queue."""
+    """Remove a request from the queue of its pool."""
     with state.transaction(durable=False) as tx:
         lease = tx.leases.of(f"pool/{asked.pool}/wait/{asked.key}")
         if lease is not None:

@@ -14,7 +14,8 @@ MOST = 16 << 20  # most bytes of an answer
 
 
 class HttpTransport:
-    """One connection per call: calls are rare, and a broken connection must not affect the next call."""
+    """Sends HTTP requests for sinks, with one connection per call: calls are rare, and a broken connection must not
+    affect the next call."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds

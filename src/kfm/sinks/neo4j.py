@@ -24,7 +24,8 @@ Credentials = Callable[[], tuple[str, str]]
 
 
 class GraphSink:
-    """One connection per call: calls are rare, and a broken connection must not affect the next call."""
+    """Sends statements to Neo4j, with one connection per call: calls are rare, and a broken connection must not affect
+    the next call."""
 
     name = "graph"
 

@@ -25,7 +25,7 @@ IN_MEMORY = 8 << 20
 
 
 class Wrapping(NamedTuple):
-    """How a source is packed."""
+    """How a source is packed: the archive member to read, or gzip alone."""
 
     uri: str  # URI of the archive, as records name it
     member: str  # name of the member; empty if the source is a gzip file

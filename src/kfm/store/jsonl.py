@@ -214,7 +214,8 @@ class JsonlTables:
             self.repaired_bytes += len(rest)
 
     def _end_cutting(self) -> None:
-        """Sync the cut. Otherwise a power cut could restore the cut bytes, with later lines behind them."""
+        """Sync the journal after a torn tail was cut off. Otherwise a power cut could restore the cut bytes, with later
+        lines behind them."""
         self._fs.sync(self._fd)
         write_mark(self._fs, self._ack, cutting=False)
 

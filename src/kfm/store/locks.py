@@ -76,7 +76,8 @@ class FileLock:
             return db
 
     def _why(self, problem: apsw.Error) -> OSError:
-        """Return the likely reason, which SQLite does not report, without opening the file."""
+        """Return the likely reason why the lock file cannot be opened, which SQLite does not report. The file is not
+        opened."""
         if isinstance(problem, (apsw.CantOpenError, apsw.ReadOnlyError)):
             if os.path.isdir(self._path):
                 return OSError(errno.EISDIR, os.strerror(errno.EISDIR))

@@ -178,7 +178,7 @@ class Behind:
             raise self.failure
 
     def end(self) -> None:
-        """Wait until all pieces are processed."""
+        """Wait until the thread has processed all pieces."""
         if self._thread.is_alive():
             self._pieces.put(None)
             self._thread.join()
@@ -327,7 +327,7 @@ class _Verified(io.RawIOBase):
 
 
 class DryObjects:
-    """For a dry run: reads the real objects and keeps new ones in memory."""
+    """The object store of a dry run: it reads the real objects and keeps new ones in memory."""
 
     def __init__(self, real: FileObjects | None) -> None:
         self._real = real
@@ -367,7 +367,8 @@ class DryObjects:
 
 
 class DryStaging:
-    """Memory only. A source larger than memory cannot be dry-run; `network.max_bytes` limits it."""
+    """A staged object of a dry run, in memory only. A source larger than memory cannot be dry-run; `network.max_bytes`
+    limits it."""
 
     def __init__(self, objects: DryObjects) -> None:
         self._objects = objects

@@ -127,11 +127,9 @@ class SqliteTables:
             raise
 
     def _look(self, path: str, acked: int, *, small: bool) -> None:
-        """Check that this is the state that was left. Nothing is written before that.
-
-        A small file is checked completely. In a large one only the tables are checked in which a missing row would be
-        taken for an answer (no ref, no freeze, no lease, no unfinished run); other rows are checked when they are read.
-        """
+        """Check, before anything is written, that the file holds all acknowledged commits. A small file is checked
+        completely. In a large one only the tables are checked in which a missing row would be taken for an answer (no
+        ref, no freeze, no lease, no unfinished run); other rows are checked when they are read."""
         looked_at = ("",) if small else VITAL
         version = self._version()
         if version:

@@ -52,8 +52,8 @@ def grib2(body: BinaryIO) -> Grid:
 
 
 def _counted(body: BinaryIO) -> int:
-    """Return how many messages there are, each complete: GDAL would skip one that is cut off. Servers of parts leave a
-    few bytes between them."""
+    """Return the number of GRIB2 messages in a file. Raise NoGrid if one is cut off, because GDAL would silently skip
+    it. A few foreign bytes between messages are accepted, because some servers insert them."""
     size = body.seek(0, 2)
     at = count = 0
     while True:

@@ -210,7 +210,8 @@ def cancel(session: Session, id: str, *, actor: str, reason: str) -> Receipt:
 
 
 def again(session: Session, id: str, which: Round | None) -> BackfillProgress:
-    """Start another round of an ended backfill, or the round `which`, and return its progress."""
+    """Start another round of a backfill and return its progress: over the partitions that `which` selects, or over all
+    partitions if `which` is None and the backfill has ended."""
     board = under_way(session, id)
     progress = board.progress()
     if which or board.is_over(progress):

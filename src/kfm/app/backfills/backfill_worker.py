@@ -35,8 +35,8 @@ Tell = Callable[[str, KfmError], None]
 
 
 def is_alive(flight: Flight, now_ms: int) -> bool:
-    """Return whether the worker that took a partition may still work on it. The check uses an imaginary lease, because
-    the run has its own."""
+    """Return whether the worker that took a partition may still work on it: its process is not known to be dead, or it
+    took the partition a short time ago."""
     if not flight.holder:
         return False  # the worker returned it
     lease = Lease(

@@ -54,7 +54,7 @@ class _Turn(NamedTuple):
 
 
 class _Full(Exception):
-    """More rows than fit into memory."""
+    """Raised if a part has more rows than fit into memory."""
 
 
 class _Found:

@@ -183,8 +183,8 @@ def library(name: str, extra: str) -> Any:
 
 
 def understood(make: Callable[[], Any], otherwise: str) -> Any:
-    """Return what an optional library makes of the data. Its errors may quote the data, so BadInput names only their
-    type."""
+    """Call `make`, which converts data with an optional library, and return its result. Raise BadInput if it fails; the
+    error names only the type of the library's error, whose text may quote the data."""
     try:
         return make()
     except (KfmError, MemoryError):

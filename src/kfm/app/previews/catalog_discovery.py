@@ -49,8 +49,8 @@ class _Outside:
         return PageBody(ref.content_hash, ref.media_type, self._session.objects.read(ref.content_hash))
 
     def folder(self, uri: str) -> list[str] | None:
-        """Return the entries of a local folder; None if it is none. Links are left out, and Refused is raised if the
-        path leads through one."""
+        """Return the entries of a local folder; None if the address is not a folder. Links are left out, and Refused is
+        raised if the path leads through one."""
         if is_remote(uri):
             return None
         root = os.path.realpath(self._session.resolved.root)

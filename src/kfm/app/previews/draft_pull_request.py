@@ -74,7 +74,7 @@ class Proposal:
 
     @property
     def branch(self) -> str:
-        """The name of the branch, derived from its content."""
+        """The name of the branch, derived from the changed files, so that equal changes have the same branch."""
         content = digest(canonical({path: digest(body) for path, body in self.files.items()}))
         return f"discover/{slug(self.found.source.partition('://')[2] or self.found.source, 40)}-{content[7:19]}"
 

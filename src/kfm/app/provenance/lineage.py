@@ -45,7 +45,7 @@ class LineageStep(Record, frozen=True):
 
 
 class Lineage(Record, frozen=True):
-    """The lineage of a thing in one direction."""
+    """The lineage of a thing in one direction: upstream, what it was made of, or downstream, what was made of it."""
 
     thing: Point
     direction: Direction

@@ -210,7 +210,7 @@ def _code(session: Session, run: Run, updater: Updater) -> Iterator[Divergence]:
 
 
 def _listing(body: bytes | None) -> dict[str, str]:
-    """Return modules by path and packages by name, each with its digest or release."""
+    """Parse a code listing: return modules by path and packages by name, each with its digest or release."""
     if not body:
         return {}
     try:

@@ -45,7 +45,7 @@ def settle_session(session: Session, *, again: bool = False) -> list[Effect]:
 
 
 def _waits(session: Session) -> bool:
-    """Return whether nothing is added to the public files: kfm.yml has mistakes, or masks and labels do not fit."""
+    """Return whether new public files must wait: kfm.yml has mistakes, or masks and labels do not match."""
     if session.resolved.mistakes:
         return True
     if not is_configured(session.resolved):

@@ -77,7 +77,7 @@ def open_public(resolved: Resolved, state: State) -> Publisher:
 
 
 def _is_latest(state: State, pointer: Mapping[str, Any]) -> bool:
-    """Return whether the published ref moved last to what this pointer names."""
+    """Return whether this pointer names the version to which the published ref moved last."""
     last = state.refs.history(refs.published(pointer["dataset"]), reverse=True, limit=1)
     return [(entry.run_id, entry.after) for entry in last] == [(pointer["run_id"], pointer["version"])]
 

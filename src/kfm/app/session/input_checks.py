@@ -42,8 +42,8 @@ def person(reason: str, actor: str, spelled: Spelled) -> dict[str, str]:
 def checked_overrides(
     *, force: bool, abandon: bool, allow_deletions: int, reason: str, spelled: Spelled
 ) -> dict[str, Any]:
-    """Return the rules that a run sets aside. BadInput if one is given without a reason, or if the number of deletions
-    is none."""
+    """Return the rules that a run sets aside. BadInput if one is given without a reason, or if the number of allowed
+    deletions is not valid."""
     if type(allow_deletions) is not int or not 0 <= allow_deletions < 10**15:
         name = spelled("allow_deletions")
         raise BadInput(f"{name} is not a number of keys", hint="give a whole number, 1 or more")

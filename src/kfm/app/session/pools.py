@@ -37,11 +37,9 @@ def pool_of(session: Session, trigger: Trigger) -> str:
 
 @contextmanager
 def slot(session: Session, context: RunContext, *, patient: bool) -> Iterator[None]:
-    """Hold a slot of the run's pool, if it needs one, and put its lease into the guards of the run.
-
-    Full if the run is not `patient` and would have to wait; its place in the queue is kept for as long as it comes
-    back.
-    """
+    """Hold a slot of the run's pool while the block runs, if it needs one, and put the lease of the slot into the
+    guards of the run. Raise Full if the run would have to wait and is not `patient`; it keeps its place in the queue as
+    long as its worker asks again in time."""
     trigger, unfinished = context.trigger, context.unfinished
     pool = pool_of(session, trigger)
     if not pool or _is_cancelled(session, unfinished):  # a cancelled run only ends

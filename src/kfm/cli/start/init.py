@@ -160,7 +160,7 @@ def around(folder: str, template: str) -> dict[str, str]:
 
 
 def asked(options: argparse.Namespace, screen: Screen) -> str:
-    """Return the template that was named. A terminal asks for it; elsewhere it is `python`."""
+    """Return the template that was named. If none was, ask the user on a terminal, and use `python` elsewhere."""
     import sys
 
     if options.template or screen.json or screen.quiet or not (sys.stdin.isatty() and sys.stderr.isatty()):

@@ -45,7 +45,7 @@ _SETTINGS = {
 
 
 class Task(msgspec.Struct, frozen=True):
-    """The task of the child."""
+    """The task of the child process: the contract, the source and the limits under which it is read."""
 
     contract: bytes
     expects: bool

@@ -173,7 +173,7 @@ class Cursor:
         return self._down(key)
 
     def following(self) -> ManifestPart:
-        """Return the part after the current one, which is not the last."""
+        """Return the part after the current one. The caller makes sure that the current part is not the last."""
         path = self._path
         while path[-1][1] + 1 == len(path[-1][0]):
             path.pop()

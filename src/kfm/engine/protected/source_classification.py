@@ -88,8 +88,8 @@ class SourceClassifier:
         )
 
     def guarded(self, request: FetchRequest) -> FetchRequest:
-        """Return the request of a source that is not protected with the addresses that are: no redirect may lead there,
-        because its bytes would be stored in clear."""
+        """Return the request of an unprotected source with the list of all protected addresses. No redirect may lead to
+        one of them, because its bytes would be stored unencrypted."""
         if "://" not in request.uri or _is_protected(
             self.usable_classification(request.uri, request.base_dir, "", request.name)
         ):

@@ -39,7 +39,8 @@ _COMPARED = {"equals": "equal", "above": "greater", "below": "less", "at_least":
 
 
 def each(column: pa.Array, answer: Callable[[Any], Any], kind: Any) -> pa.Array:
-    """Return the result for every value, computed once per distinct value."""
+    """Return an array with `answer(value)` for every value of a column. The function is called once for each distinct
+    value."""
     import pyarrow as pa
 
     known = column.dictionary_encode()
@@ -181,7 +182,7 @@ def table_as_parquet(names: Sequence[str], types: Sequence[str], stream: Iterabl
 
 
 def only(column: str, value: str, batches: Batches) -> Batches:
-    """Return the rows of one partition."""
+    """Yield the rows of one partition: those whose `column` holds `value`."""
     return _mapped(
         lambda batch: batch.filter(each(batch.column(column), lambda found: text_of(found) == value, "bool")), batches
     )

@@ -115,7 +115,7 @@ def _read(body: memoryview, delimiter: str, width: int) -> pa.Table:
 
 
 def _masked(column: pa.Array, mask: Callable[[list[str]], list[bool]]) -> pa.Array:
-    """Return the result for every text, computed once per distinct text."""
+    """Return which rows of a column a filter keeps. The filter `mask` is applied once to each distinct text."""
     known = column.dictionary_encode()
     texts = known.dictionary.to_pylist()
     return arrow.truths(mask(texts) if texts else []).take(known.indices)
@@ -140,7 +140,7 @@ class Columns:
         self._rows = pc.indices_nonzero(mask) if self._rows is None else self._rows.filter(mask)
 
     def only(self, name: str, value: str) -> None:
-        """Keep the rows of one partition."""
+        """Keep only the rows of one partition: those whose column `name` holds `value`."""
         self.keep(_masked(self._column(name), lambda texts: [text == value for text in texts]))
 
     def take(self, step: StepConfig) -> None:

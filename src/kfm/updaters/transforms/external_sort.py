@@ -111,7 +111,7 @@ class Sorter:
         yield from self._merged()
 
     def keys(self, some: Sorted) -> Sequence[Any]:
-        """Return the first key of returned rows."""
+        """Return the first sort key of rows that `rows` yielded."""
         return self._keys_of(some.payloads, some.tags)[0]
 
     def close(self) -> None:

@@ -124,7 +124,8 @@ class _Remembered:
 
 
 def _each(test: Test, column: Sequence[str]) -> Mask:
-    """Test each distinct value once, because columns repeat values."""
+    """Return the result of a test for each text of a column. Each distinct text is tested once, because columns repeat
+    values."""
     answers = {value: test(value) for value in set(column)}
     return list(map(answers.__getitem__, column))
 

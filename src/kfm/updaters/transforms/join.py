@@ -39,7 +39,7 @@ class Lookup:
         return None if key is None else self._found.get(key)
 
     def texts(self) -> dict[Key, tuple[str, ...]]:
-        """Return the added columns as texts."""
+        """Return the columns that the join adds, as texts, by key."""
         return {key: tuple(map(text_of, added)) for key, added in self._found.items()}
 
 

@@ -82,7 +82,7 @@ class Pointers:
 
 
 def only(column: str, value: str, stream: Stream, text_of: Callable[[Any], str]) -> Stream:
-    """Return the rows of one partition."""
+    """Yield the rows of one partition: those whose `column`, as a text, equals `value`."""
     return ((number, row) for number, row in stream if text_of(row.get(column)) == value)
 
 

@@ -202,7 +202,7 @@ def table_rows(table: Table) -> Stream:
 
 
 def only(i: int, value: str, stream: Stream) -> Stream:
-    """Yield the rows of one partition."""
+    """Yield the rows of one partition: those whose column `i` equals `value`."""
     for rows in stream:
         kept = rows.keep([text == value for text in rows.column(i)])
         if kept.size:

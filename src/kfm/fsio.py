@@ -227,7 +227,8 @@ def read_mark(fs: Fs, fd: int) -> bool:
 
 
 def note_at(fs: Fs, path: str) -> int:
-    """Return the number in the note at this path without opening it for writing; 0 if there is no note."""
+    """Return the number that `write_note` wrote to this path; 0 if there is no note. The file is not opened for
+    writing."""
     if not fs.exists(path):
         return 0
     fd = fs.open_read(path)

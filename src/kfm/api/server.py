@@ -90,11 +90,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
 class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """Stop listening, answer open requests, end. uvicorn itself would raise the signal again afterwards."""
+        """Stop listening, answer the open requests and end. Without this method uvicorn would raise the signal again
+        afterwards."""
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start like uvicorn, which would wait a minute for a TLS handshake that never comes."""
+        """Start the server as uvicorn does, but with a shorter limit for TLS handshakes: uvicorn would wait a minute
+        for one that never comes."""
         loop = asyncio.get_running_loop()
         protocol = functools.partial(BoundedProtocol, config=self.config, server_state=self.server_state, app_state={})
         patience = SECONDS_FOR_HANDSHAKE if self.config.ssl else None

@@ -51,7 +51,7 @@ class InboxWriter(threading.Thread):
         self._waiting.put((message, answer))
 
     def close(self) -> None:
-        """Write the messages that were put before, then end."""
+        """Write all messages that wait, then end the writer."""
         self._waiting.put(None)
         self.join()
 

@@ -109,8 +109,8 @@ def _stand_in() -> None:
 
 
 def _let_go() -> None:
-    """Flush both streams. A failure was reported already, so send the rest to /dev/null: Python would try again at
-    exit, and end with its own code."""
+    """Flush both streams. If that fails, send the rest to /dev/null: the failure was reported already, and Python would
+    try again at exit and end with its own code."""
     for number, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             stream.flush()

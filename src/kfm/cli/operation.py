@@ -24,7 +24,7 @@ def operate_on_dataset(options: argparse.Namespace, screen: Screen, operation: s
 
 
 def operate_on_scope(options: argparse.Namespace, screen: Screen, operation: str) -> int:
-    """Operate on a dataset, or on `global`, which is everything."""
+    """Request an operation on a dataset, or on `global`, which is everything. Return the exit code."""
     name = options.dataset
     if name != "global":
         name = known_dataset(options, screen, settings(options), name)

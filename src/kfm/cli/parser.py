@@ -78,7 +78,7 @@ class Parser(argparse.ArgumentParser):
         self._below: Any = None
 
     def below(self, dest: str) -> Any:
-        """Return the action that holds the parsers of subcommands."""
+        """Return the argparse action to which subcommands are added."""
         if self._below is None:
             self._below = self.add_subparsers(
                 dest=dest, metavar="COMMAND", required=dest == "subcommand", parser_class=Parser, prog=self.prog

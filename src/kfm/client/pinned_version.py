@@ -29,7 +29,7 @@ class Reading(Displayable):
     __slots__ = ("_found", "_opened", "_public")
 
     def __init__(self, found: Selection, opened: Opened, *, public: bool) -> None:
-        """`public`: its size may be displayed."""
+        """`public` says whether the size of the data may be displayed."""
         self._found = found
         self._opened = opened
         self._public = public
@@ -58,7 +58,8 @@ class Reading(Displayable):
         return [entry.key for entry in self._found.entries]
 
     def bytes(self) -> bytes:
-        """Return the bytes of the one entry. If there are several, request a key."""
+        """Return the bytes of the requested entry. If the version has several entries, the caller must request
+        a key."""
         entry = version_reader.only(self._found)
         with self._opened() as session:
             return version_reader.bytes_of(session, self._found, entry)

@@ -86,7 +86,7 @@ class Resolved:
 
     @property
     def origins(self) -> dict[str, str]:
-        """For each setting, as a dotted key: `default`, `file` or `env NAME`."""
+        """Return, for each setting by its dotted key, where its value comes from: `default`, `file` or `env NAME`."""
         if self._origins is None:
             raw, moved = self.document.value, self.document.moved
             self._origins = {

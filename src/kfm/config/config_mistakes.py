@@ -60,7 +60,7 @@ def load_to_close(path: str | None, env: Mapping[str, str]) -> Resolved:
         if _is_in_doubt(resolved, key, env):
             place = f"KFM_{key.upper()}={getattr(Config(datasets={}), key)}"
             raise BadInput(
-                f"{first.message}; and it cannot be read which `{key}:` is meant",
+                f"{first.message}; so the value of `{key}:` is in doubt",
                 hint=f"correct it, or name the place for this command, such as {place} kfm …",
             )
     return resolved

@@ -87,7 +87,7 @@ class DatasetConfig(Record, frozen=True):
         return digest(canonical(self))
 
     def metadata(self) -> dict[str, Any]:
-        """Return the declared metadata only."""
+        """Return the declared metadata of the dataset, such as title and license, without its other settings."""
         said: dict[str, Any] = {
             "title": self.title,
             "description": self.description,

@@ -39,7 +39,7 @@ class WatchConfig(Record, frozen=True):
 
 
 class FreshnessConfig(Record, frozen=True):
-    """How old a dataset may become; one of the two settings."""
+    """How old a dataset may become: exactly one of the two settings is given."""
 
     max_age: Annotated[str, Meta(max_length=20, description="age of the public data, such as 90m, 26h or 3d")] = ""
     by: Annotated[

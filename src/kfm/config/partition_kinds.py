@@ -43,7 +43,7 @@ def _tile(key: str) -> str:
 
 
 def times(kind: str, first: str, last: str) -> Iterator[str]:
-    """Yield every name from the first to the last, inclusive."""
+    """Yield the name of every partition from the first to the last, both included."""
     read, name, after = _STEPS[kind]
     at, end = (_read(kind, text, read, name) for text in (first, last))
     if end < at:

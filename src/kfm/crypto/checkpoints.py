@@ -147,7 +147,7 @@ def open_checkpoint(note: str, verifiers: Iterable[Verifier], origin: str = "") 
 
 
 def _decoded(text: str) -> bytes:
-    """Return the bytes of canonical base64; empty if it is not."""
+    """Return the bytes of a base64 text; empty if the text is not canonical base64."""
     try:
         raw = b64decode(text, validate=True)
     except ValueError:

@@ -64,7 +64,8 @@ class _EncryptedFile(io.RawIOBase):
         return count
 
     def write(self, data: Any) -> int:
-        """Write as much as fits into one piece; the buffer above calls again for the rest."""
+        """Write as much of the data as fits into one piece, and return how much. The buffered writer around this file
+        calls again for the rest."""
         number, within = divmod(self._at, PIECE)
         said = memoryview(data).cast("B")[: PIECE - within]
         piece = bytearray(self._piece(number))

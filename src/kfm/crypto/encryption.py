@@ -82,7 +82,8 @@ class Encryptor:
         self._begun = self._ended = False
 
     def update(self, block: bytes) -> Iterator[bytes]:
-        """Yield the bytes that can be encrypted by now. The caller must exhaust it before the next block."""
+        """Yield the bytes that can be encrypted by now. The caller must exhaust the iterator before it passes the next
+        block."""
         assert not self._ended, "it was finished"
         if not self._begun:
             self._begun = True
@@ -115,7 +116,8 @@ class Decryptor:
         self._tag = bytes(TAG)
 
     def update(self, block: bytes) -> Iterator[bytes]:
-        """Yield the bytes that can be decrypted by now. The caller must exhaust it before the next block."""
+        """Yield the bytes that can be decrypted by now. The caller must exhaust the iterator before it passes the next
+        block."""
         rest = memoryview(block)
         if self._cipher is None:
             missing_yet = HEADER - len(self._header)

@@ -55,7 +55,7 @@ class NoLedgerExport(ValueError):
 
 
 def export_lines(origin: str, leaves: Iterable[bytes], checkpoints: Sequence[str]) -> Iterator[bytes]:
-    """Yield the export piece by piece; each leaf is the bytes of its row."""
+    """Yield the export of a ledger piece by piece. Each leaf is the stored bytes of one ledger entry."""
     head = _encode(_Head(format=FORMAT, origin=origin, checkpoints=list(checkpoints), entries=[]))
     yield head.removesuffix(b"]}")
     comma = b"\n"

@@ -86,7 +86,8 @@ class Cataloguing:
         yield self.page()
 
     def catalogued(self) -> Catalogued:
-        """Return the note to keep once the whole catalog entry was written; an empty one if no version is published."""
+        """Return the facts that the follower stores once the whole catalog entry was written; empty facts if no version
+        is published."""
         where = digest(canonical(self._places))
         if not self.standing:
             return Catalogued(standing=(), whole=False, title="", dcat={}, places=where, covered=0)
@@ -278,7 +279,7 @@ class Cataloguing:
         return f"{self.dataset}/{stac.RUNS}", canonical({"dataset": f"kfm://dataset/{self.dataset}", "runs": said})
 
     def proved_since(self, covered: int) -> Documents:
-        """Yield the proofs of the runs that a signed head covers now and did not cover then."""
+        """Yield the proofs of the runs that a signed head covers now, but not when it covered `covered` entries."""
         led_here = {record.run_id for record in self._makers()}
         for entry in self._state.ledger.entries_of(self.dataset):
             if entry.index <= covered:

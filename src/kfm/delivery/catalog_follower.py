@@ -71,7 +71,8 @@ class CatalogLetters:
         self._done.update(done)
 
     def note(self, tx: Tx) -> None:
-        """Keep the notes, in the transaction that advances the cursor."""
+        """Store, for each dataset that was reported, the facts about its catalog entry, in the transaction that
+        advances the cursor."""
         for dataset, catalogued in self._done.items():
             tx.outbox.keep_note(CATALOG, dataset, canonical(catalogued))
         self._done = {}
@@ -100,8 +101,8 @@ class CatalogLetters:
         return Cataloguing(self._state, self._objects, self.places, dataset, moves, keep, proofs)
 
     def foretold(self, dataset: str, moves: Sequence[RefEntry]) -> tuple[Changes, bool]:
-        """Return the changes if the published ref had these moves, the root files included, and whether they are the
-        whole entry of the dataset. Nothing is noted."""
+        """Return how the catalog files would change if the published ref had these moves, the root files included, and
+        whether they are the whole catalog entry of the dataset. Nothing is stored."""
         proofs = Proofs(self._state)
         now = Cataloguing(self._state, self._objects, self.places, dataset, moves, self._retention(dataset), proofs)
         known = _decode(self._state.outbox.note(CATALOG, dataset))

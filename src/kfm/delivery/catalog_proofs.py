@@ -18,7 +18,7 @@ from kfm.model.public_run import PublicRun
 
 
 class Proofs:
-    """Reads the ledger once, and only if a head was signed."""
+    """Builds the proofs of runs for the catalog. It reads the ledger once, and only if a head was signed."""
 
     def __init__(self, state: State) -> None:
         self._state = state

@@ -24,7 +24,7 @@ PLACES = Places(public="..", receipts="")  # relative to the folder `datasets`
 
 
 class Paged(Record, frozen=True):
-    """What the page of a dataset says, as far as the front page needs it."""
+    """The facts about a dataset's page that the front page shows."""
 
     page: str  # its digest; empty: no page, because nothing is public
     dcat: dict[str, Any]
@@ -65,13 +65,14 @@ class PageLetters:
         self._done.update(now)
 
     def note(self, tx: Tx) -> None:
-        """Keep the notes, in the transaction that advances the cursor."""
+        """Store, for each dataset that was reported, the facts about its page, in the transaction that advances the
+        cursor."""
         for dataset, paged in self._done.items():
             tx.outbox.keep_note(PAGES, dataset, canonical(paged))
         self._done = {}
 
     def told(self) -> dict[str, Paged]:
-        """Return what the page of each dataset says, for every dataset that has or had one."""
+        """Return the facts that the front page shows, for every dataset that has or had a page."""
         found = {}
         for dataset, body in self._state.outbox.notes(PAGES):
             try:

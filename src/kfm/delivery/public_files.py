@@ -204,7 +204,8 @@ class Telling:
         self._publisher.remove_rest(folder, self._check_last)
 
     def _checked(self, body: Iterator[bytes]) -> Iterator[bytes]:
-        """Check the freeze flag and the last move again, when the publisher holds its lock and is about to write."""
+        """Yield the body of a file, after a second check of the freeze flag and of the last move: the publisher now
+        holds its lock and is about to write."""
         self._check()
         yield from body
 

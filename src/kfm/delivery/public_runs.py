@@ -152,7 +152,8 @@ def entry_of(state: State, run_id: str) -> LedgerEntry:
 
 
 def _by_time(state: State, run_id: str, at: str) -> LedgerEntry | None:
-    """Search the ledger by time. It is in the order of time, so earlier entries need not be read."""
+    """Return the ledger entry of a run, searched by the time `at`. The ledger is in the order of time, so earlier
+    entries need not be read."""
     ledger = state.ledger
     low, high = 1, next((entry.index for entry in ledger.entries(reverse=True, limit=1)), 0)
     last = high

@@ -26,7 +26,7 @@ ZONES = ("processed", "published")
 
 
 class Versions:
-    """The versions that one run reads."""
+    """The versions of other datasets that one run reads."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context

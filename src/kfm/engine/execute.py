@@ -255,7 +255,7 @@ class Schedule:
 
 
 class Crew:
-    """The threads that perform steps: this one for a short time, then others."""
+    """The threads that perform steps: at first the calling thread alone, then worker threads."""
 
     def __init__(self, context: RunContext, inputs: Sequence[SourceRef], schedule: Schedule, results: Results) -> None:
         self._context = context

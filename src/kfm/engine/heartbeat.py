@@ -24,7 +24,7 @@ _pause = 0.0  # seconds that the thread sleeps now
 
 
 def _forget() -> None:
-    """Clear everything in a forked child: the runs belong to the parent, and its thread is not copied."""
+    """Forget all leases in a forked child: the runs belong to the parent, and its thread is not copied."""
     global _lock, _stir, _thread
     _lock, _stir, _thread = threading.Lock(), threading.Event(), None
     _kept.clear()
@@ -34,7 +34,7 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def begin(of: object, world: World, tenure: Tenure) -> None:
-    """Renew the lease from now on, until `end` is called with the same object."""
+    """Renew the lease of `tenure` from now on, until `end` is called with the same object `of`."""
     global _thread
     with _lock:
         _kept[id(of)] = world, tenure

@@ -30,7 +30,7 @@ def maker(state: State, objects: Objects, dataset: str, partition: str, source: 
 
 
 def last_of_claim(state: State, run_id: str) -> Run | None:
-    """Return the run, or the later run that did the same work again."""
+    """Return the latest run that did the same work as this run; the run itself if no later one did."""
     run = state.runs.get(run_id)
     again = state.runs.claimed(run.claim_key) if run is not None else None
     return again if again is not None and again.status == "COMMITTED" else run
@@ -88,7 +88,8 @@ def marks(before: DatasetVersion | None, run: Run, inputs: list[SourceRef]) -> d
 
 
 def closed_mark(sensitivity: object) -> int:
-    """Return 0 for public, 2 for generalised, and 1 for anything stricter."""
+    """Return the mark of a partition for a sensitivity: 0 for public, 2 for generalised, and 1 for anything
+    stricter."""
     if sensitivity in (None, "public"):
         return 0
     return 2 if sensitivity == "generalised" else 1

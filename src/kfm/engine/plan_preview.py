@@ -19,7 +19,7 @@ from kfm.projections.plan_diff import plan_diff
 
 
 class PlanPreview(msgspec.Struct, frozen=True):
-    """A plan that is only shown."""
+    """A plan that is made to be shown and not executed."""
 
     plan_hash: str
     steps: int

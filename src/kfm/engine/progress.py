@@ -37,7 +37,7 @@ class _Staging:
         self._done = 0
 
     def expect(self, total: int) -> None:
-        """Set the total that the server announced."""
+        """Set the total size that the server announced, for the progress display."""
         self._total = total
 
     def write(self, chunk: bytes) -> None:

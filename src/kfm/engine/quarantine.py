@@ -94,7 +94,8 @@ def rows_before(context: RunContext, ref: SourceRef, i: int) -> int:
 def examine(
     context: RunContext, inputs: list[SourceRef], i: int, contract: DataContract, reports: list[dict[str, Any]]
 ) -> None:
-    """Check one input and replace it with its result. Held if it fails as a whole; it is replaced then, too."""
+    """Check the input `i` against its contract and replace it in `inputs` by the accepted source. Raise Held if the
+    whole source fails; it is replaced then, too."""
     ref = inputs[i]
     inspect = _inspector(context, ref, contract)
     read = ref.accepted_hash or ref.content_hash  # for a version, the key that is read

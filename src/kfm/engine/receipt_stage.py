@@ -45,7 +45,8 @@ def outcome_of(made: Assembled) -> str:
 
 
 def outcome_for(problem: KfmError) -> str:
-    """Return the outcome of a failed run. `escalated`: the installation may not decide it."""
+    """Return the outcome of a run that failed with this error: `escalated` if the community that owns the data must
+    decide."""
     kinds = ((Held, "held"), (Sovereignty, "escalated"), (Denied, "denied"), (Cancelled, "cancelled"))
     return next((word for kind, word in kinds if isinstance(problem, kind)), "failed")
 
@@ -204,7 +205,7 @@ def keep_made(reached: Reached, tx: Tx) -> None:
 
 
 def closing_receipt(context: RunContext, old: Run, outcome: str, note: ErrorNote) -> Receipt:
-    """Return the receipt of another run that this one ends."""
+    """Return the receipt of an unfinished run that another run ends."""
     return msgspec.structs.replace(
         receipt_of(context, "FAILED", outcome, old.run_id, [note]),
         job_id=old.claim_key[:32],
@@ -243,7 +244,8 @@ def quarantine_moves(context: RunContext, held: str) -> list[RefMove]:
 
 
 def input_items(updater: Updater, dataset: str, inputs: list[SourceRef]) -> list[Item]:
-    """Return what was read, with its zone. For an operation: the ref before its move, and the target version."""
+    """Return the inputs of a run for its receipt, each with its zone. For an operation: the ref before its move, and
+    the target version."""
     if not updater.moves_only:
         return [_item(source) for source in inputs]
     ref, target = aim_of(inputs) if inputs else (None, "")
@@ -269,7 +271,7 @@ def zones_in(context: RunContext, inputs: list[SourceRef]) -> list[str]:
 
 
 def output_items(context: RunContext, made: Assembled) -> list[Item]:
-    """Return the new version, or the refs that an operation moves."""
+    """Return the outputs of a run for its receipt: the new version, or the refs that an operation moves."""
     if made.version is not None:
         checksum = made.version.digest
         return [Item(kind="dataset", id=dataset_uri(context.dataset), checksum=checksum, zone="processed")]

@@ -102,7 +102,7 @@ class Stopped(Struct, frozen=True):
 
 
 class Inspected(Struct, frozen=True):
-    """The inputs with the rows that passed their contracts."""
+    """The inputs of a run, with the rows that passed their contracts."""
 
     inputs: list[SourceRef]
     held: str = ""  # the digest of the report on quarantined rows; empty if there are none
@@ -131,7 +131,7 @@ class Planned(Struct, frozen=True):
 
 
 class Executed(Struct, frozen=True):
-    """The results of the steps."""
+    """The results of the steps that a run performed."""
 
     results: Results
     moves: list[RefMove] = []

@@ -51,7 +51,7 @@ class World(Struct):
         return body if self.encryption is None else self.encryption.encrypted(body)
 
     def plain(self, body: bytes) -> bytes:
-        """Return the body of a stored row in clear."""
+        """Return the body of a stored row, decrypted if it is encrypted."""
         return body if self.encryption is None else self.encryption.decrypted(body)
 
     def scratch(self) -> BinaryIO:

@@ -109,7 +109,7 @@ def _box(ring: _Ring) -> _Bbox:
 
 
 def _across_the_antimeridian(ring: _Ring) -> tuple[list[_Ring], _Bbox]:
-    """Return the two parts, cut at 180 degrees, that RFC 7946 requires."""
+    """Return a ring as the two parts, cut at 180 degrees, that RFC 7946 requires."""
     whole = [(lng + 360 if lng < 0 else lng, lat) for lng, lat in ring]
     east = _cut(whole, lambda lng: lng <= 180)
     west = [(round(lng - 360, PLACES), lat) for lng, lat in _cut(whole, lambda lng: lng >= 180)]
@@ -130,7 +130,7 @@ def _cut(ring: _Ring, inside: Any) -> _Ring:
 
 
 def _around_a_pole(ring: _Ring, pole: float) -> tuple[list[_Ring], _Bbox]:
-    """Return the ring of all longitudes between the corners and the pole."""
+    """Return the ring of a cell that contains a pole: all longitudes, from the corners to the pole."""
     by_longitude = sorted(ring)
     (first, low), (last, high) = by_longitude[0], by_longitude[-1]
     share = (180 - last) / (first + 360 - last)
@@ -145,14 +145,15 @@ def _short(degrees: float) -> float:
 
 
 def _radius_of_small(latitude: float, longitude: float, ring: _Ring) -> float:
-    """Return `_radius` for a small cell by plane geometry, plus half a percent for the error."""
+    """Return the metres from a point to the farthest corner of a small cell, by plane geometry, plus half a percent for
+    the error."""
     narrow = math.cos(math.radians(latitude)) ** 2
     square = max([(lat - latitude) * (lat - latitude) + narrow * (lng - longitude) ** 2 for lng, lat in ring])
     return 1.005 * _EARTH * math.radians(math.sqrt(square))
 
 
 def _radius(latitude: float, longitude: float, ring: _Ring) -> float:
-    """Return the metres from a point to the farthest corner, never fewer."""
+    """Return the metres from a point to the farthest corner of a ring; never fewer than the true distance."""
     here = math.cos(math.radians(latitude))
     farthest = 0.0
     for lng, lat in ring:

@@ -194,7 +194,8 @@ def _turned() -> Ints:
 
 @lru_cache(maxsize=1)
 def _bases() -> _Bases:
-    """Query H3 for a few hundred points on every face, and keep the answers on which all samples agree."""
+    """Return the base cell and the rotation of each region of a face. They are learned from H3, with a few hundred
+    sample points on every face; regions where the samples disagree are left out."""
     h3, resolution = library(), 3
     rng = [
         (n * 0.6180339887498949 % 1, n * 0.7548776662466927 % 1) for n in range(1, 12001)

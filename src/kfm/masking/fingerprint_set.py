@@ -11,7 +11,7 @@ SIZE = 8  # stored bytes of a fingerprint; two differ except by a chance of one 
 
 
 class Marks:
-    """Sorted lists of numbers. A union of two copies neither."""
+    """A set of fingerprints, as sorted lists of 64-bit numbers. The union of two sets copies neither."""
 
     __slots__ = ("_lists",)
 
@@ -32,13 +32,13 @@ class Marks:
         return Marks(*self._lists, *other._lists)
 
     def packed(self) -> bytes:
-        """Return the stored form of at most one list: little-endian."""
+        """Return the set as it is stored: little-endian numbers. It must consist of at most one list."""
         (only,) = self._lists or (array("Q"),)
         return _swapped(only).tobytes()
 
 
 def unpacked(body: bytes | Iterable[str]) -> Marks:
-    """Return the stored set. The oldest states stored texts that begin with the same digits."""
+    """Return a set from its stored form. The oldest states stored hexadecimal texts instead of numbers."""
     if not isinstance(body, bytes):
         return Marks(array("Q", sorted(int(text[: 2 * SIZE], 16) for text in body)))
     found = array("Q")
@@ -65,7 +65,7 @@ class MarkCollector:
         self._room = [4096] * 256
 
     def add(self, marks: bytes) -> None:
-        """Add many marks, concatenated and big-endian."""
+        """Add many fingerprints, given as concatenated big-endian numbers."""
         some = array("Q")
         some.frombytes(marks)
         if sys.byteorder == "little":

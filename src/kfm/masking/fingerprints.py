@@ -149,7 +149,8 @@ class Marker:
         )
 
     def _keep(self, bodies: list[bytes], heap: MarkCollector) -> None:
-        """Add many fingerprints at once, inline, because a call would cost as much as the hash."""
+        """Add the fingerprints of many texts at once. The code is inline, because a call would cost as much as the
+        hash."""
         key, blake2b = self._key, hashlib.blake2b
         heap.add(b"".join([blake2b(body, key=key, digest_size=12).digest()[:SIZE] for body in bodies]))
 
@@ -185,7 +186,8 @@ class _Places(NamedTuple):
 def _bodies(
     latitude: Degrees, longitude: Degrees, points: list[bytes], singles: list[bytes], near: list[bytes]
 ) -> None:
-    """Add the texts to fingerprint for a point: all its forms, alone and together."""
+    """Append the texts whose fingerprints identify a point: all forms of its latitude and longitude, alone and
+    together."""
     lat_cuts, lng_cuts = {latitude.cut()}, {longitude.cut()}
     for digits in range(FEWEST, MOST + 1):
         lats, lngs = latitude.forms(digits), longitude.forms(digits)
@@ -227,7 +229,7 @@ def is_weak(plain: str) -> bool:
 
 
 class Degrees(NamedTuple):
-    """A number as written. It is never converted to a float, which would change its digits."""
+    """A number of degrees as it was written. It is never converted to a float, which would change its digits."""
 
     negative: bool
     number: int  # all its digits, without decimal point and sign

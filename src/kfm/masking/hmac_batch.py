@@ -11,7 +11,7 @@ _INNER, _OUTER = (bytes(byte ^ pad for byte in range(256)) for pad in (0x36, 0x5
 
 
 class Keyed:
-    """Returns the same as `hmac.digest(key, prefix + body, "sha256")`, which prepares the key again for each text."""
+    """Computes `hmac.digest(key, prefix + body, "sha256")` for many texts, but prepares the key only once."""
 
     __slots__ = ("_inner", "_outer")
 

@@ -124,7 +124,7 @@ def _ids(text: str, known: Fingerprints, marker: Marker) -> Iterator[int]:
 
 
 def _stretches(text: str) -> Iterator[str]:
-    """Yield parts of a text that end between words."""
+    """Yield the text in parts that end between words."""
     start = 0
     while start < len(text):
         found = _BETWEEN.search(text, min(start + _STRETCH, len(text)))

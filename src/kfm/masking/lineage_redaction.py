@@ -247,7 +247,8 @@ def _labels(standing: Classification) -> PublicLabels:
 
 
 def _metadata(moved: RefMove | None, public: bool, known: RunFacts) -> dict[str, object]:
-    """Return the declared metadata. For data that is not public it is shown only after the leak scan has read it."""
+    """Return the declared metadata of a dataset as far as it may be public. For data that is not public it is shown
+    only after the leak scan has read it."""
     record = known.version or known.run
     published = moved is not None and moved.ref.startswith(refs.PUBLISHED)
     return (

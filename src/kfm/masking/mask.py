@@ -101,7 +101,8 @@ class Prepared:
         return self._keyed.digest(body)[:16].hex()
 
     def place_of(self, stated: object) -> _Place:
-        """Return resolution and words for the stated accuracy; an unlisted value gets no location."""
+        """Return the resolution and the wording for a stated accuracy; a value that the policy does not list gets no
+        location."""
         return self.everywhere or self.accuracy.get(_said(stated) or "", _UNKNOWN)
 
     def drops(self, columns: Sequence[str]) -> bool:
@@ -183,7 +184,7 @@ def mask_columns(table: Mapping[str, Sequence[Any]], policy: Prepared) -> list[P
 
 
 def _one_each(identities: Sequence[str], found: Sequence[int]) -> dict[str, int]:
-    """Return one cell per id over all its rows: the first of the coarsest."""
+    """Return one cell for each id over all its rows: the first of the coarsest cells."""
     out: dict[str, int] = {}
     for identity, cell in zip(identities, found, strict=True):
         before = out.setdefault(identity, cell)
@@ -277,7 +278,7 @@ def _point(latitude: object, longitude: object) -> tuple[float, float] | None:
 
 
 def _degrees(value: object) -> float:
-    """Return degrees; NaN if the value is not a number, so that every comparison with it fails."""
+    """Return a value as a number of degrees; NaN if it is not a number, so that every comparison with it fails."""
     if type(value) is float:
         return value
     if type(value) is str and "_" not in value:

@@ -131,7 +131,7 @@ _OWN = frozenset(
 
 @lru_cache(maxsize=4096)
 def _words(rules: tuple[str, ...], resolution: int | None, accuracy: str) -> tuple[bytes, bytes]:
-    """Return the encoded properties before and after the uncertainty."""
+    """Return the encoded properties that many records share: those before and those after the uncertainty."""
     before = _ENCODER.encode({"georeferenceAccuracy": accuracy or WITHHELD})[1:-1]
     after = {
         "dataGeneralizations": generalizations(rules, resolution, accuracy),
@@ -141,7 +141,7 @@ def _words(rules: tuple[str, ...], resolution: int | None, accuracy: str) -> tup
 
 
 def in_public_order(records: Iterable[PublicRecord]) -> list[PublicRecord]:
-    """Sort by cell, then by public id: an order that reveals nothing beyond the records."""
+    """Return the records sorted by cell, then by public id: an order that reveals nothing beyond the records."""
     return sorted(records, key=lambda record: (record.cell, record.id, _ENCODER.encode(record.attributes)))
 
 

@@ -63,7 +63,7 @@ def of_texts(value: list[Any]) -> bytes:
 
 
 def _is_crowded(value: Any) -> bool:
-    """Return whether an object in it has more keys than msgspec can sort on its stack."""
+    """Return whether an object inside the value has more keys than msgspec can sort on its stack."""
     if isinstance(value, dict):
         return len(value) > CROWD or any(map(_is_crowded, value.values()))
     return isinstance(value, list) and any(map(_is_crowded, value))
@@ -76,8 +76,8 @@ def is_plain(value: Any) -> bool:
 
 
 def _without_points(body: bytes, whole: int) -> bytes:
-    """Write 12.0 as 12. Return nothing if more places look like a whole float than there are: some are then inside
-    texts."""
+    """Return the JSON bytes with whole floats written as integers, 12.0 as 12; `whole` is the number of such floats.
+    Return nothing if more places look like one, because some of them are then inside texts."""
     cut, count = re.subn(rb"\.0(?=[,\]}])", b"", body)
     return cut if count == whole else b""
 

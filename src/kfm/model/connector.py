@@ -62,7 +62,7 @@ class WorkArtifacts(msgspec.Struct, frozen=True):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One check. Messages show its id, so the author must not build the id from data."""
+    """One check of a connector's outputs. Messages show its id, so the author must not build the id from data."""
 
     id: str  # letters, digits, `-`, `_`, `.`
     passed: bool
@@ -103,25 +103,25 @@ class Context:
 
     @property
     def trigger(self) -> Trigger:
-        """For discover and acquire: the request."""
+        """The request for the run, for `discover` and `acquire`."""
         found: Trigger = self._get("trigger")
         return found
 
     @property
     def sources(self) -> Sources:
-        """For discover and acquire: pins sources and reads pinned ones."""
+        """The object that pins sources and reads pinned ones, for `discover` and `acquire`."""
         found: Sources = self._get("sources")
         return found
 
     @property
     def read(self) -> Reader:
-        """For validate: reads the sources and, by `work.name(key)`, the outputs."""
+        """The reader of the sources and, by `work.name(key)`, of the outputs, for `validate`."""
         found: Reader = self._get("read")
         return found
 
     @property
     def version(self) -> DatasetVersion:
-        """For publish: the version that is about to be committed."""
+        """The version that is about to be committed, for `publish`."""
         found: DatasetVersion = self._get("version")
         return found
 

@@ -31,7 +31,7 @@ class Block:
         rows: list[list[str]] | None = None,
         text: str | None = None,
     ) -> None:
-        """`text`: the lines joined by `\\n`; none of them has a quote."""
+        r"""`text` holds the lines joined by `\n`; none of them may have a quote."""
         self.width = width
         self.size = size
         self._columns = columns
@@ -76,11 +76,13 @@ class Block:
         return self._rows
 
     def given_text(self) -> str | None:
-        """Return the lines joined by `\\n` if the block has this form, in which no line has a quote."""
+        r"""Return the rows as one text, lines joined by `\n`, if the block has it; else None. No line of it has a
+        quote."""
         return self._text
 
     def given_lines(self) -> list[str] | None:
-        """Return the lines if the block has them or its text only has to be split."""
+        """Return the rows as lines if that needs no formatting: the block has lines, or a text that only has to be
+        split. Else None."""
         if self._lines is None and self._text is not None:
             self._lines = self._text.split("\n")
         return self._lines

@@ -83,7 +83,7 @@ _Word = Annotated[str, Meta(max_length=200)]
 
 
 class LabelTarget(Record, frozen=True):
-    """What a label applies to: exactly one of these."""
+    """What a label applies to: a dataset, a source, exact bytes or a record. Exactly one of the fields is set."""
 
     dataset: Annotated[_Word, Meta(description="everything that this dataset reads and makes")] = ""
     source: Annotated[

@@ -15,7 +15,7 @@ Edge = tuple[str, str]  # the address and the digest of what was read
 
 
 class Use(NamedTuple):
-    """A run that read this address."""
+    """An edge of the lineage graph: a run read this address."""
 
     address: str
     digest: str

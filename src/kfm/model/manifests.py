@@ -214,13 +214,13 @@ class _Side:
         self._go_on()
 
     def step(self) -> None:
-        """Move past the next line and everything below it."""
+        """Skip the next line and everything below it in the tree."""
         assert self.next is not None
         self.passed = self.next.key
         self._go_on()
 
     def open(self) -> None:
-        """Replace the next part by its lines."""
+        """Read the next part and put its lines in its place."""
         assert isinstance(self.next, ManifestPart)
         body = self._objects.read(self.next.digest)
         self._open.append(iter(decode_parts(body) if self.next.depth else decode_entries(body)))

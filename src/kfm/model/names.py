@@ -60,7 +60,7 @@ def is_digest(text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def dataset_id(dataset: str) -> str:
-    """Return the id in kfm://dataset/<id>; a bare id is accepted too. Raise BadInput."""
+    """Return the id of a dataset, given as kfm://dataset/<id> or as a bare id. Raise BadInput if it is not valid."""
     return check_id(dataset.removeprefix(_DATASET), "dataset")
 
 

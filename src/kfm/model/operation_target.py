@@ -18,7 +18,7 @@ class Aim(NamedTuple):
 
 
 def aiming(ref: SourceRef, target: str) -> list[SourceRef]:
-    """Return the inputs of an operation."""
+    """Return the inputs of an operation that moves `ref` to `target`."""
     return [ref, SourceRef(uri=TARGET + ref.name, content_hash=target, size=0)]
 
 

@@ -18,7 +18,7 @@ class Letter(Record, frozen=True):
 
 
 class Stopped(Record, frozen=True):
-    """Why a sink is stopped, and when it is tried again. A sink that works has none."""
+    """Why a sink is stopped, and when it is tried again. A sink that works has no such record."""
 
     tries: int  # consecutive failures
     since: str  # when the first of them happened

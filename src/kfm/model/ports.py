@@ -85,7 +85,7 @@ class Lock(Protocol):
     """A lock that one holder among all processes has at a time; the system releases it when the holder dies."""
 
     def take(self) -> bool:
-        """Return False at once if another holder has it. Raise OSError if the lock file cannot be opened."""
+        """Take the lock; return False at once if another holder has it. Raise OSError if the file cannot be opened."""
 
     def release(self) -> None: ...
 
@@ -138,7 +138,7 @@ class Notary(Protocol):
         """The number of entries after which the ledger needs a new signed head."""
 
     def sign(self, size: int, root: bytes) -> str:
-        """Return a signed note. Raise if it cannot be signed: then nothing is appended."""
+        """Return a signed note about the ledger's head. Raise if it cannot be signed: then nothing is appended."""
 
 
 class Ledger(Protocol):
@@ -226,7 +226,7 @@ class Inbox(Protocol):
     def is_empty(self) -> bool: ...
 
     def pruned_at(self) -> int:
-        """Return when old rows were last removed."""
+        """Return when old triggers and deliveries were last removed."""
 
     def dropped_until(self) -> int:
         """Return the time before which ids of deliveries may have been dropped; 0: none was dropped."""
@@ -273,7 +273,7 @@ class Outbox(Protocol):
         """Yield the dead letters of this sink, the oldest first."""
 
     def note(self, sink: str, of: str) -> bytes | None:
-        """Return a note that the sink's follower stored for itself."""
+        """Return a note that the follower of this sink stored under the name `of`."""
 
     def notes(self, sink: str) -> Iterator[tuple[str, bytes]]: ...
 
@@ -302,7 +302,7 @@ class OutboxTx(Outbox, Protocol):
     def wait(self, sink: str, index: int) -> None: ...
 
     def clear(self, sink: str, index: int) -> None:
-        """Remove this entry from the waiting and the dead ones, because the sink has received it."""
+        """Remove this ledger entry from the waiting and the dead ones: the sink has received it."""
 
 
 class Orders(Protocol):
@@ -446,7 +446,7 @@ class Tx(Protocol):
     def objects(self, rows: Iterable[tuple[str, bytes]]) -> None: ...
 
     def touch(self) -> None:
-        """Write a row, so that the commit is durable."""
+        """Write a row, so that a transaction without other writes is durable too."""
 
 
 class State(Protocol):
@@ -492,7 +492,7 @@ class State(Protocol):
         freeze flags `switches` is set."""
 
     def reading(self) -> AbstractContextManager[object]:
-        """A context for reads that belong together: cheaper. No transaction may begin inside."""
+        """A context in which several reads cost less than one by one. No transaction may begin inside."""
 
     def sync(self) -> None:
         """Make all commits so far durable."""
@@ -516,7 +516,7 @@ class Objects(Protocol):
     def stage(self) -> Staging: ...
 
     def read(self, digest: str) -> bytes:
-        """Return all bytes. Raise Corrupt if they do not match the digest."""
+        """Return all bytes of an object. Raise Corrupt if they do not match the digest."""
 
     def open(self, digest: str) -> BinaryIO: ...
 
@@ -542,7 +542,7 @@ class Source(Protocol):
 
 
 class Outside(Protocol):
-    """Reads what was published."""
+    """Reads the published files, to compare them with the refs."""
 
     def datasets(self) -> list[str]:
         """Return the datasets with published files, as far as they can be recognised."""

@@ -20,7 +20,7 @@ _MARKED = pattern(r".*-[0-9a-f]{12}\Z")
 
 
 class PreviewInput(Record, frozen=True):
-    """One input. The digest of protected data is that of the encrypted bytes."""
+    """One input of a preview run. The digest of protected data is that of the encrypted bytes."""
 
     uri: str
     digest: str

@@ -131,7 +131,7 @@ class PublicRun(Record, frozen=True):
         return [(f"kfm://ref/{self.ref}", self.version)] if self.ref else []
 
     def triples(self) -> set[tuple[str, str, str]]:
-        """Return (run, input, output), where each input and each output carries its digest."""
+        """Return (run, input, output) for each pair of input and output, each with its digest."""
         return {
             (self.run_id, f"{each.id}#{each.checksum}", f"{id}#{digest}")
             for each in self.inputs

@@ -44,7 +44,8 @@ class Schedule(Record, frozen=True):
 
     @property
     def static(self) -> bool:
-        """True: it runs once, and again when its code, its declaration or its tools change."""
+        """Whether the schedule is static: it runs once, and again when its code, its declaration or its tools
+        change."""
         return not self.cron and not self.after and self.on is None
 
 

@@ -19,7 +19,7 @@ _HERE = frozenset({"localhost", "localhost.localdomain", "ip6-localhost", "ip6-l
 
 
 def is_file(uri: str) -> bool:
-    """True for a `file:` URI and for a plain path."""
+    """Return whether an address is a `file:` URI or a plain path."""
     return "://" not in uri or uri[:5].lower() == "file:"
 
 
@@ -52,7 +52,7 @@ def source_identity(uri: str, base: str) -> str:
 
 
 def same_source(one: str, other: str, base: str) -> bool:
-    """True if two addresses name the same source: the same file, or the same place under http and https."""
+    """Return whether two addresses name the same source: the same file, or the same place under http and https."""
     first, second = source_identity(one, base), source_identity(other, base)
     if first == second or _secure(first) == _secure(second):
         return True
@@ -60,7 +60,8 @@ def same_source(one: str, other: str, base: str) -> bool:
 
 
 def is_part_of(uri: str, said: str, base: str) -> bool:
-    """True if `said` names the source at `uri`: all of it, the archive it is a member of, or it without its query."""
+    """Return whether `said` names the source at `uri`: all of it, the archive that holds it, or its address without a
+    query."""
     whole = uri.partition("#")[0]
     return any(same_source(said, one, base) for one in dict.fromkeys((uri, whole, whole.partition("?")[0])))
 
@@ -80,7 +81,8 @@ def _secure(identity: str) -> str:
 
 
 def _is_same_file(one: str, other: str, base: str) -> bool:
-    """True for two names of one file, such as hard links, or names that differ in case where the disk ignores case."""
+    """Return whether two names are of one file, such as hard links, or names that differ only in case on a disk that
+    ignores case."""
     try:
         first, second = (os.stat(os.path.join(base, path.partition("#")[0])) for path in (one, other))
     except (OSError, ValueError):
@@ -100,7 +102,7 @@ def _cut(uri: str) -> tuple[str, str]:
 
 
 def _decoded(text: str) -> str:
-    """Undo percent-encoding."""
+    """Return a text with its percent-encoding undone."""
     if "%" not in text:
         return text
     raw = text.encode("utf-8", "surrogatepass")
@@ -124,7 +126,8 @@ def _file_identity(path: str, base: str) -> str:
 
 
 def _host_identity(scheme: str, authority: str) -> str:
-    """The host in lower case without its default port. Every name and address of this machine is `localhost`."""
+    """Return the host in lower case without its default port. Every name and address of this machine becomes
+    `localhost`."""
     authority = authority.rpartition("@")[2]
     if authority.startswith("["):
         host, _, after = authority[1:].partition("]")

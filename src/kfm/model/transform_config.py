@@ -345,7 +345,7 @@ class _Check:
         getattr(self, "_" + verbs[0])((*path, verbs[0]), step)
 
     def _known(self, path: Path, columns: list[str] | tuple[str, ...]) -> None:
-        """Refuse a column that is empty, repeated, or (if the columns are known) missing."""
+        """Report a column that is empty, repeated, or (if the columns are known) missing."""
         seen: set[str] = set()
         for column in columns:
             if not column or column in seen:
@@ -356,7 +356,7 @@ class _Check:
                              f"its columns: {', '.join(map(printable, self._columns))}")  # fmt: skip
 
     def _leads(self, path: Path, column: str) -> bool:
-        """Return whether this is a JSON pointer in a select: whether it leads anywhere depends on the data."""
+        """Return whether a column of a select is a JSON pointer: whether it leads to a value depends on the data."""
         return path[-1] == "select" and self._pointers and column.startswith("/")
 
     def _select(self, path: Path, step: StepConfig) -> None:

@@ -100,7 +100,7 @@ class Plan:
 
 
 class Sources(Protocol):
-    """Passed to `inputs`: pins sources to their bytes."""
+    """The object that `inputs` gets: it pins sources to their bytes."""
 
     def pin(
         self,
@@ -112,7 +112,8 @@ class Sources(Protocol):
         complete: bool | None = None,
         expect_hash: str = "",
     ) -> SourceRef:
-        """Fetch a URL, a file path or a source named in the configuration, and hash it on the way."""
+        """Fetch a URL, a file path or a source named in the configuration into the object store, and return it pinned
+        to its digest."""
 
     def names(self) -> list[str]:
         """Return the names of the sources that the configuration has for this dataset, sorted."""

@@ -21,7 +21,7 @@ class Backfilling(MoveUpdater):
     approval = "none"  # a person who may run a dataset may run its parts
 
     def takes_away(self, trigger: Trigger) -> bool:
-        """Return whether this cancels: a backfill can always be cancelled."""
+        """Return whether the operation cancels the backfill, which is always allowed."""
         return trigger.params.get("to") == NOTHING
 
     def aim(self, trigger: Trigger, sources: Sources) -> Aim:

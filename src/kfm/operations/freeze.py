@@ -11,7 +11,8 @@ from kfm.operations.move_updater import MoveUpdater
 
 
 class Freeze(MoveUpdater):
-    """Stop all effects of a dataset, or of everything; or the ticks of a schedule, a backfill, or one run for good."""
+    """Sets a freeze flag: it stops all effects of a dataset or of everything, the ticks of a schedule, a backfill, or
+    one run for good."""
 
     id = "kfm-freeze"
     op = "freeze"

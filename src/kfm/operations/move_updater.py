@@ -61,7 +61,7 @@ class MoveUpdater(Updater):
         return False
 
     def action(self, move: RefMove) -> str:  # noqa: ARG002
-        """Return the name of the action in a change request for this move."""
+        """Return the name that a change request gives to this move, such as promote."""
         return self.op
 
     def plan(self, inputs: Sequence[SourceRef]) -> Plan:

@@ -67,7 +67,8 @@ class Rollback(MoveUpdater):
 
 
 def _rolled_back_already(name: str, entries: Sequence[RefEntry]) -> Refused:
-    """Return the error, whose hint names the command to go forward again or further back."""
+    """Return the error for a second rollback without a version. Its hint names the command to go forward again or
+    further back."""
     last = entries[-1]
     ref = "" if last.ref.startswith(refs.PUBLISHED) else f" --ref {last.ref}"
     what = "to go forward again" if last.before else "to withdraw it again"

@@ -81,7 +81,7 @@ def family(kind: pa.DataType) -> str:
 
 
 def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return the column as one array without a dictionary."""
+    """Return a column as one array, with dictionary encoding undone."""
     import pyarrow as pa
 
     if isinstance(column, pa.ChunkedArray):
@@ -92,7 +92,7 @@ def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 class OutOfRange(ValueError):
-    """A date before the year 1 or after 9999 has no text form."""
+    """Raised for a date before the year 1 or after 9999, which has no text form."""
 
 
 def texts(column: pa.Array) -> pa.Array:
@@ -129,7 +129,8 @@ def in_range(column: pa.Array) -> bool:
 
 
 def values(column: pa.Array) -> list[Any]:
-    """Return the plain values. Floats that are not finite stay; a value of another type is None."""
+    """Return a column as plain Python values. Floats that are not finite stay; a value of a type without a plain form
+    is None."""
     kind = family(column.type)
     if kind in ("date", "timestamp"):
         column = texts(column)
@@ -145,7 +146,7 @@ def values(column: pa.Array) -> list[Any]:
 
 
 def numbers(count: int, first: int = 0) -> pa.Array:
-    """Return `count` consecutive integers."""
+    """Return an Arrow array of `count` consecutive integers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -206,7 +207,7 @@ class ParquetWriter:
         self._waiting, self._rows = [], 0
 
     def close(self, metadata: dict[bytes, bytes] | None = None) -> None:
-        """Write the footer, with `metadata` next to the entries of the schema."""
+        """Write the footer of the file, with `metadata` added to the metadata of the schema."""
         if self._rows:
             self._flush()
         if metadata:
@@ -250,7 +251,7 @@ class _CallbackFile:
 
 
 def parquet_pieces(schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
-    """Yield the whole file, one piece at a time."""
+    """Yield these batches as the bytes of a Parquet file, one piece at a time."""
     held: list[bytes] = []
     writer = ParquetWriter(held.append, schema)
     for batch in batches:

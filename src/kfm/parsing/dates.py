@@ -51,7 +51,8 @@ _TAKEN = {"Y": "Y", "y": "y", "m": "m", "b": "b", "B": "b", "d": "d", "j": "j"} 
 
 
 def date_format_problem(format_: str) -> str:
-    """Return why a text is not a date format, to follow "date_format ", or an empty text."""
+    """Return why a text is not a date format, as the end of a sentence that begins with "date_format"; empty if it is
+    one."""
     said: set[str] = set()
     for letter, text in _pieces(format_):
         if text:

@@ -45,7 +45,7 @@ KNOWN = tuple(_CODECS)
 
 
 def encoding_of(name: str) -> str:
-    """Return the name in `KNOWN` for a spelling of it, or an empty text."""
+    """Return the name of an encoding as `KNOWN` spells it; empty if the encoding is not known."""
     plain = name.lower().replace("_", "-").replace(" ", "-") if name.isascii() else ""
     return plain if plain in _CODECS else _ALSO.get(plain, "")
 

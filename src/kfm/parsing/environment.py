@@ -51,7 +51,7 @@ def _known(type_: Any, inside: Any, fixed: tuple[str, ...]) -> list[str]:
 
 
 def _within(type_: Any, key: str) -> Any:
-    """Return the type of the value under a known key."""
+    """Return the type of the value that a record or mapping type has under this key."""
     if not _is_struct(type_):
         return get_args(type_)[1]
     names = dict(zip(type_.__struct_encode_fields__, type_.__struct_fields__, strict=True))

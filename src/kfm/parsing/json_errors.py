@@ -34,7 +34,7 @@ def first_fault(text: str, max_depth: int) -> JsonFault | None:
 
 
 class _Scan:
-    """Scans a text once. `open` holds one bracket for each open level."""
+    """Scans a text once for the first place that is not JSON. `open` holds one bracket for each open level."""
 
     def __init__(self, text: str, max_depth: int) -> None:
         self.text = text

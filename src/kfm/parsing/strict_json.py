@@ -76,7 +76,8 @@ _LONGEST = 22  # characters of the longest integer that `ecmascript_number` writ
 
 
 def _large(text: str) -> int | float | _Flaw:
-    """Return an integer of many digits: exact up to 2^53, and beyond it only in the form that KFM writes."""
+    """Return the value of an integer with many digits: exact up to 2^53, and beyond it only in the form that KFM
+    writes."""
     whole = int(text)
     if -MAX_INTEGER <= whole <= MAX_INTEGER:
         return whole
@@ -99,7 +100,8 @@ class _Flaw:
 
 
 class NoJsonForm(Exception):
-    """A value has no canonical form. Callers add the path, innermost part first, while the exception rises."""
+    """Raised if a value has no canonical form. Callers add the path, innermost part first, while the exception
+    rises."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(what)

@@ -41,7 +41,7 @@ def kind_of(body: bytes) -> str:
 
 
 def _meaning(code: int) -> tuple[int, bool, int]:
-    """Return the kind, whether positions have a height, and the count of numbers per position."""
+    """Return what a WKB type code means: the kind, whether positions have a height, and the numbers per position."""
     thousand = (code & 0x0FFFFFFF) // 1000
     high, measured = bool(code >> 31) or thousand in (1, 3), bool(code >> 30 & 1) or thousand in (2, 3)
     return (code & 0x0FFFFFFF) % 1000, high, 2 + high + measured
@@ -101,7 +101,7 @@ class _WkbReader:
             raise NoGeometry("the geometry is cut off")
 
     def _count(self, order: str, least: int) -> int:
-        """Read a count of items that take at least `least` bytes each."""
+        """Read a count of items that take at least `least` bytes each. Raise NoGeometry if fewer bytes are left."""
         self._need(4)
         (count,) = unpack_from(order + "I", self._body, self.at)
         self.at += 4

@@ -54,7 +54,7 @@ class Texts:
         return self.text[self.at + 1 : self.at + 2]
 
     def _skip(self, what: re.Pattern[str]) -> str:
-        """Move over the text that matches here, and return it."""
+        """Move the cursor over the text that matches the pattern here, and return that text."""
         start = self.at
         self.at = what.match(self.text, start).end()  # type: ignore[union-attr]
         return self.text[start : self.at]
@@ -274,7 +274,7 @@ class Texts:
         return _joined(lines, folded, keep, ended)
 
     def _first_indentation(self, least: int) -> int:
-        """Return the indentation of the first line that is not blank."""
+        """Return the indentation of the first line of a block text that is not blank."""
         at = self.at
         widest = least
         while True:

@@ -35,7 +35,7 @@ def _size(objects: Objects, digest: str) -> int:
 
 
 def _read(objects: Objects, digest: str) -> int:
-    """Return the size of an object. Reading it to the end raises Corrupt if its bytes are wrong."""
+    """Read an object to its end and return its size. Raise Corrupt if its bytes are wrong."""
     size = 0
     with objects.open(digest) as file:
         while chunk := file.read(1 << 20):

@@ -24,7 +24,7 @@ class Policies(Struct, frozen=True):
 
     @property
     def data(self) -> str:
-        """The data document of the policies: the digest under which they answer."""
+        """The data document that policies can read: the digest that identifies them, which every answer repeats."""
         return msgspec.json.encode({"kfm": {"bundle": {"digest": self.digest}}}).decode()
 
 

@@ -104,7 +104,8 @@ def made_of(
     declared: Mapping[str, Any] | None,
     evidence: Evidence = NO_EVIDENCE,
 ) -> MadeFacts:
-    """Return the facts about a version. Today's declaration wins over the one it was made under."""
+    """Return the facts about how a version was made. Today's declaration of the dataset wins over the one it was made
+    under."""
     if version is None:
         return _NOTHING
     said: Mapping[str, Any] = version.metadata if declared is None else declared

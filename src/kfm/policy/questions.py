@@ -131,7 +131,7 @@ class InputFacts(Part, frozen=True):
 
 
 class Tools(Part, frozen=True):
-    """Versions of the tools."""
+    """The versions of the tools that made a version."""
 
     kfm: Name
     runtime: Name
@@ -287,7 +287,7 @@ class PolicyQuestion(Part, frozen=True):
 
 
 class Mask(Record, frozen=True, tag_field="do", tag="mask"):
-    """Show nothing finer than one H3 cell of this resolution."""
+    """The obligation to show nothing finer than one H3 cell of this resolution."""
 
     resolution: Annotated[int, Meta(ge=0, le=15)]
 
@@ -339,7 +339,7 @@ class PolicyDecision(Record, frozen=True):
         return self.allow is True and self.subjects == list(digests)
 
     def recorded(self, gate: str = "", subject: str = "") -> records.Decision:
-        """Return the decision as receipts hold it: about one digest, with the gate's name in receipts."""
+        """Return the decision in the form that receipts store: about one digest, with the name of the gate."""
         about = subject or (self.subjects[0] if len(self.subjects) == 1 else "")
         return records.Decision(
             gate=gate or self.gate,

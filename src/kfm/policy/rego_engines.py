@@ -23,7 +23,7 @@ _DATA = "/v1/data/kfm/"
 
 
 class Unanswered(Exception):
-    """There is no answer; `reason` says why, without values."""
+    """Raised if an engine gives no answer; `reason` says why, without values."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -31,7 +31,7 @@ BUILD = "urn:kfm:build:updater:1"
 
 
 class InTotoSubject(msgspec.Struct, frozen=True, kw_only=True):
-    """A subject. Other producers may add fields; in-toto requires readers to ignore them."""
+    """The subject of an in-toto statement. Other producers may add fields; in-toto requires readers to ignore them."""
 
     digest: dict[str, str]
     name: str = ""
@@ -58,7 +58,8 @@ def _sha256(text: str) -> dict[str, str]:
 
 
 def provenance(version: DatasetVersion, receipt: Receipt, receipt_body: bytes, builder: str) -> InTotoStatement:
-    """Return who made a version, from which inputs, by which plan. `builder` is the URI of the installation."""
+    """Return the SLSA statement about who made a version, from which inputs and by which plan. `builder` is the URI of
+    the installation."""
     if receipt.run_id not in (version.run_id, version.validated_by):
         raise BadInput("the receipt belongs to another run", hint="use the receipt of the run that made this version")
     return _about(
@@ -105,7 +106,8 @@ def _tools(receipt: Receipt) -> dict[str, str]:
 
 
 def gate_statement(version: DatasetVersion, decision: Decision, at: str, verifier: str) -> InTotoStatement:
-    """Return a gate's decision. An allowed one has one property; a denied one has none."""
+    """Return the statement about a gate's decision. An allowed version has one verified property; a denied one has
+    none."""
     if decision.subject != version.digest:
         raise BadInput("the gate's decision is about another version", hint="attest it with its own version")
     passed = ["KFM_GATE_" + re.sub("[^A-Z0-9]", "_", decision.gate.upper())] if decision.allow is True else []
@@ -115,7 +117,7 @@ def gate_statement(version: DatasetVersion, decision: Decision, at: str, verifie
 
 
 def quality(version: DatasetVersion, contracts: Sequence[str]) -> InTotoStatement:
-    """Return the digests of the data contracts that the sources were checked against, and the result."""
+    """Return the statement that the sources passed their data contracts, with the digests of the contracts."""
     held, findings = version.validation.get("held_rows", 0), version.validation.get("findings", 0)
     result = "FAILED" if held else "WARNED" if findings else "PASSED"
     names = {"FAILED": "failedTests", "WARNED": "warnedTests", "PASSED": "passedTests"}

@@ -25,7 +25,8 @@ _UNDER = {"": "", "├─ ": "│  ", "└─ ": "   "}
 
 
 def as_text(found: AssetGraph) -> str:
-    """Return the tree from upstream to downstream. A dataset that appears again is only named."""
+    """Return the dependencies of datasets as a tree, from upstream to downstream. A dataset that appears again is only
+    named."""
     below: dict[str, list[Dependency]] = {}
     made: dict[str, list[Dependency]] = {}
     for each in found.dependencies:
@@ -80,7 +81,7 @@ def chart(found: AssetGraph) -> str:
 
 
 def page(found: AssetGraph) -> str:
-    """Return one HTML page that needs no network and that a screen reader can read."""
+    """Return the dependencies of datasets as one HTML page that needs no network and that a screen reader can read."""
     spoken = "; ".join(f"{each.to} {each.how} {each.of}" for each in found.dependencies[:20])
     body = [
         "<!doctype html>",
@@ -100,7 +101,7 @@ def page(found: AssetGraph) -> str:
 
 
 def _links(found: AssetGraph) -> list[ChainLink]:
-    """Return the datasets as the chain picture expects them."""
+    """Return the datasets as links of a chain, which the drawing function takes."""
     places = {each.dataset: number for number, each in enumerate(found.assets)}
     reads: dict[str, set[int]] = {}
     for each in found.dependencies:

@@ -216,7 +216,7 @@ def _opening(subject: ExplanationSubject, maker: PublicRun) -> list[Line]:
 
 
 def _origins(links: Sequence[ChainLink]) -> list[Line]:
-    """Return one sentence per stage, from raw to derived."""
+    """Return one sentence about the inputs of each stage of processing, from raw to derived."""
     lines = []
     for stage, said in (("raw", "came from outside"), ("harmonised", "was harmonised from it"), ("derived", "derived")):
         found = [link for link in links if link.stage == stage]

@@ -47,7 +47,7 @@ _PARTS = (
 
 
 def page(told: Explanation) -> str:
-    """Return one HTML page that needs no network and that a screen reader can read."""
+    """Return an explanation as one HTML page that needs no network and that a screen reader can read."""
     name = told.title or told.thing
     closed = any(link.level != "public" for link in told.chain)
     body = [

@@ -33,7 +33,8 @@ def live_versions(moves: Iterable[RefEntry], keep: int = ALL) -> list[str]:
 
 
 def pointer_of(move: RefEntry) -> dict[str, Any]:
-    """Return the content of `current.json` after a move. `seq` counts the moves, so that a sink ignores older ones."""
+    """Return the content of `current.json` after a move of the published ref. `seq` counts the moves, so that a sink
+    ignores older ones."""
     return {
         "dataset": refs.parse(move.ref).dataset,
         "version": move.after,

@@ -46,7 +46,7 @@ def _mark(digest: str) -> str:
 
 
 def _flat(text: str) -> str:
-    """Return a text on one line, so that different texts stay different."""
+    """Return a text on one line. Line ends become codes, so that different texts stay different."""
     return "".join(letter if letter.isprintable() and letter != "%" else _code(letter) for letter in text)
 
 

@@ -12,7 +12,7 @@ from kfm.model.canonical import canonical
 
 
 def plan_diff(old: bytes, new: bytes, limit: int = 20) -> str:
-    """Return the changes, one per line, at most `limit` lines."""
+    """Return the differences between two plans, one per line, at most `limit` lines."""
     before, after = _steps(old), _steps(new)
     lines = []
     for key, was, now in _changes(before[0], after[0], ""):

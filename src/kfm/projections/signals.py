@@ -78,7 +78,7 @@ class Metric(NamedTuple):
 
 
 def exposition(metrics: list[Metric]) -> Iterator[str]:
-    """Yield the lines of the Prometheus text format."""
+    """Yield these metrics in the Prometheus text format, line by line."""
     for metric in metrics:
         yield f"# HELP {metric.name} {metric.help}"
         yield f"# TYPE {metric.name} {metric.kind}"

@@ -91,7 +91,7 @@ def file_name(key: tuple[str, ...]) -> str:
 
 
 def instant(text: str | None) -> str | None:
-    """Return RFC 3339 in UTC, as STAC requires; None if there is no time or it cannot be read."""
+    """Return an instant in RFC 3339 and UTC, as STAC requires; None if the text is missing or cannot be read."""
     if not text or text == "..":
         return None
     if len(text) >= 20 and text[10] == "T" and text.endswith("Z"):

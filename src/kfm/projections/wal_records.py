@@ -14,7 +14,8 @@ FORMATS = ("json", "avro", "parquet")
 
 
 def wal_records(run: Run, steps: Iterable[Step], segments: Iterable[Segment]) -> Iterator[WalRecord]:
-    """Yield the records in the order they became durable. `seq` counts from 1 without a gap."""
+    """Yield the write-ahead log of a run as records, in the order they became durable. `seq` counts from 1 without a
+    gap."""
     names = [step.id for step in steps]
     seq = 0
 

@@ -15,7 +15,8 @@ DECISIONS = {True: "allow", False: "deny"}  # nothing is masked yet, so no gate 
 
 
 def worker_receipt(receipt: Receipt, telemetry: RunTelemetry | None) -> dict[str, Any]:
-    """Return the worker receipt. Moves outside the data zones, such as freeze flags, are left out."""
+    """Return a receipt in the form that workers exchange. Moves outside the data zones, such as freeze flags, are left
+    out."""
     return {
         "run_id": receipt.run_id,
         "job_id": receipt.job_id,

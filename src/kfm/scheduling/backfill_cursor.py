@@ -73,7 +73,7 @@ def read_plan(objects: Objects, digest: str) -> BackfillPlan:
 
 
 def todo(plan: BackfillPlan) -> str:
-    """Return the marks of the partitions that the plan would run."""
+    """Return the marks of the partitions that the plan would run, such as `missing`."""
     return {"needed": MISSING + STALE, "missing": MISSING, "all": MISSING + STALE + DONE}[plan.which]
 
 
@@ -213,7 +213,8 @@ class BackfillProgress:
             self._save(tx, self._told(tx, progress, telling))
 
     def again(self, which: Round) -> Progress:
-        """Begin another round over the partitions that were never tried, that ended badly, or both."""
+        """Begin another round: over the partitions that were never tried, over those that ended badly, or over both, as
+        `which` says."""
         with self._state.transaction(switches=(self.switch,)) as tx:
             progress = self._current(tx)
             if progress == self._fresh() and which != "failed":

@@ -65,7 +65,8 @@ class Timetable:
         self._host_pause_ms = host_pause_ms
 
     def due(self, now_ms: int) -> Poll | None:
-        """Return a poll whose time has come and whose host had its pause; the one that waited longest comes first."""
+        """Return a poll whose time has come and whose host was not polled just before; the one that waited longest
+        comes first."""
         for at, uri in sorted((at, uri) for uri, at in self._due.items()):
             if at > now_ms:
                 return None
@@ -114,7 +115,7 @@ class TriggerFactory(Protocol):
 
 
 def _no_note(_tx: Tx, _trigger: Trigger) -> None:
-    """Record nothing else in the transaction."""
+    """Record nothing: the default of `noted`."""
 
 
 def note(

@@ -19,7 +19,7 @@ Held = Callable[[Lease, int], bool]
 
 
 class SlotRequest(NamedTuple):
-    """A request for a slot."""
+    """The request of a run for a slot of a pool."""
 
     pool: str
     slots: int  # slots of the pool
@@ -51,7 +51,7 @@ class Claim(NamedTuple):
 
     @property
     def process(self) -> str:
-        """The host and the id of the process."""
+        """The host and the process id of the worker."""
         return ":".join(self.lease.holder.split(":")[:2])
 
 

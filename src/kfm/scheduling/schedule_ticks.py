@@ -98,7 +98,8 @@ def look_ms(schedule: Schedule, now_ms: int) -> int | None:
 
 
 def due(schedule: Schedule, last_ms: int, now_ms: int, grace_ms: int) -> DueTicks:
-    """Return the instants since the last claimed one. An instant within `grace_ms` does not count as missed."""
+    """Return the instants of a schedule since the last claimed one that are due now. An instant within `grace_ms` does
+    not count as missed."""
     found: list[int] = []
     for at_ms in islice(upcoming(schedule, last_ms), MOST):
         if acted_on(schedule, at_ms) > now_ms:
@@ -117,7 +118,7 @@ def due(schedule: Schedule, last_ms: int, now_ms: int, grace_ms: int) -> DueTick
 
 
 def _newest(schedule: Schedule, after_ms: int, now_ms: int) -> int:
-    """Return the last instant that has passed, searching backward from now."""
+    """Return the newest instant of a schedule that has passed, searching backward from now."""
     window_ms = 3_600_000
     while True:
         begin_ms = max(now_ms - schedule.jitter_s * 1000 - window_ms, after_ms - 1)

@@ -214,7 +214,7 @@ def _anomaly(state: State, schedule: Schedule, read: int) -> str:
 
 
 def older_runs(state: State, schedule: Schedule) -> list[str]:
-    """Return unfinished runs of older ticks while a newer tick waits."""
+    """Return the unfinished runs of a schedule's older ticks if a newer tick waits; they are to be cancelled."""
     ticks = [tick for tick in state.ticks.of(schedule.id, limit=LOOKED_AT) if tick.trigger_id]
     waiting = {each.trigger_id for each in state.inbox.waiting(schedule.dataset)}
     newest = next((n for n, tick in enumerate(ticks) if tick.trigger_id in waiting), len(ticks))

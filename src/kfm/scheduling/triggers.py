@@ -76,7 +76,7 @@ def is_of_preview(state: State, entry: LedgerEntry) -> bool:
 
 
 def _no_note(_tx: Tx, _trigger: Trigger) -> None:
-    """Record nothing else in the transaction."""
+    """Record nothing: the default of `note`."""
 
 
 def take(

@@ -43,7 +43,8 @@ class Wake(NamedTuple):
 
 
 def wakes(schedules: Iterable[Schedule], besides: Sequence[str] = ()) -> list[Wake]:
-    """Return the lines for all schedules with a cron expression and for the `besides` lines; at most MOST lines."""
+    """Return the UTC cron lines at which an outside clock must start KFM, for all schedules with a cron expression and
+    for the `besides` lines; at most MOST lines."""
     found: set[Wake] = set()
     for schedule in schedules:
         if schedule.cron and not schedule.paused:
@@ -58,7 +59,7 @@ def wakes(schedules: Iterable[Schedule], besides: Sequence[str] = ()) -> list[Wa
 
 
 def no_closer(wake: Wake, minutes: int) -> Wake:
-    """Return a line that starts at most every `minutes` minutes."""
+    """Return a cron line that starts at most every `minutes` minutes."""
     said = sorted(wake.minutes)
     steps = [later - earlier for earlier, later in pairwise([*said, said[0] + 60])]
     if min(steps) >= minutes:
@@ -101,7 +102,7 @@ def _offsets(timezone: str) -> frozenset[int]:
 
 
 def _moved(wake: Wake, by: int) -> Iterator[Wake]:
-    """Yield the line shifted by `by` minutes; a shift over midnight changes the day too."""
+    """Yield a cron line shifted by `by` minutes; a shift over midnight changes the day too."""
     if len(wake.hours) == 24 and by % 60 == 0 and wake[2:] == (*EVERY[2:], WEEK):
         yield wake
         return
@@ -127,7 +128,8 @@ def _split(wake: Wake) -> Iterator[Wake]:
 
 
 def _together(found: Iterable[Wake]) -> list[Wake]:
-    """Merge lines that differ in their hours only, then lines that differ in their minutes only."""
+    """Return the cron lines, merged where they differ only in their hours, then where they differ only in their
+    minutes."""
     hours: dict[tuple[Field, ...], Field] = {}
     for wake in found:
         rest = (wake.minutes, *wake[2:])

@@ -88,7 +88,8 @@ class FilesPublisher(TracingPublisher):
         self._note("write_file", path, digest, size, key)
 
     def remove_file(self, path: str, key: str, check: Callable[[], None]) -> None:
-        """Remove a file for readers at once. The removal is durable when its folder is gone, see `remove_rest`."""
+        """Remove a file, so that readers no longer find it. The removal is durable when its folder is gone, see
+        `remove_rest`."""
         target = self._place(path)
         if self._fs.exists(target):
             with self._turn(), _as_storage_failed():
@@ -139,9 +140,8 @@ class FilesPublisher(TracingPublisher):
         self._note("emit_event", str(event.get("type", "")), digest_of(body), len(body), key)
 
     def update_metadata(self, target: str, value: dict[str, Any], key: str) -> None:
-        """Write a pointer. One with a lower `seq` than the existing pointer is late and ignored, unless it is the
-        latest.
-        """
+        """Write a pointer file. A pointer with a lower `seq` than the existing one is late and ignored, unless it is
+        the latest."""
         body = canonical(value)
         name = digest_of(body)
         place = self._place(target)

@@ -11,7 +11,7 @@ CHANGES = ("added", "changed", "removed", "keys")
 
 
 def report(env: Mapping[str, str], receipts: Sequence[Receipt]) -> None:
-    """Append to the files that GitHub names: only names, digests and counts, never data."""
+    """Append the results of runs to the files that GitHub names: only names, digests and counts, never data."""
     if env.get("GITHUB_ACTIONS") != "true" or not receipts:
         return
     _append(env.get("GITHUB_STEP_SUMMARY", ""), summary(receipts))

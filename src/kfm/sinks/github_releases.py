@@ -27,7 +27,7 @@ MOST_ASSETS = 1000  # GitHub's limit per release
 
 
 class Transport(Protocol):
-    """Speaks HTTP. Raises Unavailable if there is no answer."""
+    """Sends HTTP requests. Raises Unavailable if there is no answer."""
 
     def call(
         self, method: str, url: str, headers: dict[str, str], body: bytes | Iterable[bytes] | None
@@ -126,9 +126,8 @@ class GitHubPublisher(TracingPublisher):
         return [Difference(dataset=dataset, path=path, kind=wrong[path]) for path in sorted(wrong)]  # type: ignore[arg-type]
 
     def update_metadata(self, target: str, value: dict[str, Any], key: str) -> None:
-        """Write the pointer. One with a lower `seq` than the existing pointer is late and ignored, unless it is the
-        latest.
-        """
+        """Write the pointer release. A pointer with a lower `seq` than the existing one is late and ignored, unless it
+        is the latest."""
         body = canonical(value)
         with self._turn():
             dataset, version = str(value["dataset"]), str(value["version"])

@@ -40,7 +40,8 @@ class GraphSink:
         self._retried = min(RETRIED_S, seconds)
 
     def send(self, letters: Sequence[Letter]) -> None:
-        """Write the messages. Each body holds statements with their parameters; a parameter is a list of rows."""
+        """Write the messages to the graph. The body of each holds statements with their parameters; a parameter is a
+        list of rows."""
         import asyncio
 
         try:
@@ -145,7 +146,8 @@ class GraphSink:
                 await driver.close()
 
     def _told(self, problem: Exception, what: Stage) -> KfmError:
-        """Return the error to raise. It names the server's code and not its text, because the text holds values."""
+        """Return the error to raise for a problem of the driver. It names the server's code and not its text, because
+        the text holds values."""
         from neo4j.exceptions import AuthError, ClientError, Neo4jError
 
         code = str(getattr(problem, "code", None) or type(problem).__name__)

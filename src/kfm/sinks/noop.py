@@ -11,7 +11,7 @@ from kfm.model.records import Difference, Effect
 
 
 class TracingPublisher:
-    """Keeps the trace of effects; subclasses do the work."""
+    """The base class of publishers: it keeps the trace of effects, and subclasses do the work."""
 
     def __init__(self, *, dry_run: bool) -> None:
         self._dry_run = dry_run

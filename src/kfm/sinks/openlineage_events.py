@@ -94,7 +94,7 @@ class FileSink:
 
 
 def _event_of(line: bytes) -> tuple[str, str]:
-    """Return the run and the type of an event; ("", "") for any other line."""
+    """Return the run and the type of the event on a line; ("", "") if the line holds no event."""
     try:
         event = msgspec.json.decode(line)
         return str(event["run"]["runId"]), str(event["eventType"])
@@ -103,7 +103,8 @@ def _event_of(line: bytes) -> tuple[str, str]:
 
 
 class HttpSink:
-    """Sends each event at least once. The receiver recognizes a repetition by run and type."""
+    """Sends OpenLineage events to a server, each at least once. The receiver recognizes a repetition by run and
+    type."""
 
     name = "openlineage.http"
 

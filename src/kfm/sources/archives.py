@@ -110,7 +110,7 @@ def zip_member(file: BinaryIO, wanted: str, limits: Limits, shown: str) -> Itera
 
 
 def _table(file: BinaryIO, end: int, shown: str) -> tuple[int, int, int]:
-    """Return the position of the central directory, its number of members, and its length in bytes."""
+    """Return the position of the central directory of a zip, its number of members, and its length in bytes."""
     tail_at = max(0, end - _END.size - _MOST_COMMENT)
     file.seek(tail_at)
     tail = file.read(end - tail_at)
@@ -179,7 +179,8 @@ def _entry(file: BinaryIO, left: int, shown: str) -> tuple[_Entry, int]:
 
 
 def _wide(extra: bytes, size: int, packed: int, at: int, shown: str) -> tuple[int, int, int]:
-    """Return size, packed size and offset; those that do not fit into four bytes come from the ZIP64 field."""
+    """Return size, packed size and offset of a zip member; those that do not fit into four bytes come from the ZIP64
+    field."""
     place = 0
     while place + 4 <= len(extra):
         tag, length = struct.unpack_from("<HH", extra, place)
@@ -197,7 +198,8 @@ def _wide(extra: bytes, size: int, packed: int, at: int, shown: str) -> tuple[in
 
 
 def _texts(entry: _Entry) -> set[str]:
-    """Return the texts a member name may stand for. Most programs that write UTF-8 do not set the flag for it."""
+    """Return the texts that the bytes of a member name may mean: UTF-8, and the old encoding of zip if the flag for
+    UTF-8 is missing. Most programs that write UTF-8 do not set the flag."""
     texts = {entry.name.decode("utf-8", "replace")}
     return texts if entry.flags & 0x800 else texts | {entry.name.decode("cp437")}
 
@@ -275,7 +277,7 @@ def _unpacked(file: BinaryIO, entry: _Entry, shown: str) -> Iterator[bytes]:
 
 
 class _Blocks:
-    """Read a stream of chunks in exact numbers of bytes."""
+    """Reads exact numbers of bytes from a stream of chunks."""
 
     def __init__(self, chunks: Iterator[bytes], limits: Limits, shown: str) -> None:
         self._chunks = chunks
@@ -302,13 +304,14 @@ class _Blocks:
             pass
 
     def drain(self) -> None:
-        """Read to the end. Only there does a compressed stream show whether it was complete."""
+        """Read the stream to its end. Only there does a compressed stream show whether it was complete."""
         for _ in self._chunks:
             self._limits.tick()
 
 
 def tar_member(chunks: Iterator[bytes], wanted: str, limits: Limits, shown: str) -> Iterator[bytes]:
-    """Yield the bytes of the member. The whole archive is read, because the same name may occur again later."""
+    """Yield the bytes of one member of a tar archive. The whole archive is read, because the same name may occur again
+    later."""
     blocks = _Blocks(chunks, limits, shown)
     found = False
     long_name: str | None = None
@@ -384,7 +387,8 @@ def _number(text: str, shown: str, base: int = 10) -> int:
 
 
 def _attributes(body: bytes, shown: str) -> dict[str, str]:
-    """Parse the extended attributes of one member: lines that each begin with their own length."""
+    """Return the extended attributes of one tar member: the text consists of lines that each begin with their own
+    length."""
     found: dict[str, str] = {}
     at = 0
     while at < len(body):

@@ -46,7 +46,7 @@ _NAME = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz")
 
 
 class HttpSource:
-    """Fetch http and https URLs. Proxies of the environment are ignored: a proxy would choose the address."""
+    """Fetches http and https URLs. Proxies of the environment are ignored: a proxy would choose the address."""
 
     def __init__(
         self,
@@ -62,9 +62,8 @@ class HttpSource:
         self._monotonic = monotonic
 
     def fetch(self, request: FetchRequest, known: Checkpoint | None, objects: Objects) -> Fetched:
-        """Fetch the source. `known` is the checkpoint of the last fetch; it serves only to ask whether anything
-        changed.
-        """
+        """Fetch the source into the object store. `known` is the checkpoint of the last fetch, used only to ask the
+        server whether anything changed."""
         first = here = parse(request.address or request.uri)
         check_expectation(request)
         _check_headers(request)

@@ -58,7 +58,8 @@ class Budget:
         )
 
     def silence(self) -> Unavailable:
-        """Return the error of a call that timed out. Raise the error of the total time if that is what ran out."""
+        """Return the error for a call that timed out. If the total time of the fetch is over, raise that error
+        instead."""
         if self._total_ends_first:  # a timer may return a moment early, so the clock alone does not decide
             raise self._late()
         self.patience()
@@ -105,7 +106,7 @@ class Wire(io.RawIOBase):
         return received
 
     def tell(self) -> int:
-        """Return the bytes received, so that a buffered reader over this stream knows its position."""
+        """Return the number of bytes received, so that a buffered reader over this stream knows its position."""
         return self._received
 
     def send(self, body: bytes) -> None:
@@ -147,7 +148,7 @@ class Head:
         return self._fields.get(name, [])
 
     def one(self, name: str) -> str:
-        """Return the value of a field that occurs exactly once; otherwise ""."""
+        """Return the value of a header field that occurs exactly once; otherwise ""."""
         values = self.all(name)
         return values[0] if len(values) == 1 else ""
 
@@ -211,7 +212,7 @@ def _fields(lines: _HeadLines, shown: str) -> dict[str, list[str]]:
 
 
 class HttpBody:
-    """The framing of an answer's body, and its bytes."""
+    """The body of an HTTP answer: how its end is marked, and its bytes."""
 
     def __init__(self, stream: BinaryIO, head: Head, shown: str) -> None:
         self._stream = stream
@@ -236,7 +237,7 @@ class HttpBody:
 
     @property
     def at(self) -> int:
-        """The bytes of the connection that were read so far."""
+        """The number of bytes that were read from the connection so far."""
         return self._stream.tell()
 
     def chunks(self) -> Iterator[bytes]:

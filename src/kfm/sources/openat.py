@@ -33,7 +33,7 @@ def open_beneath(root: int, parts: Sequence[str], flags: int) -> int:
 
 
 def _step_by_step(root: int, parts: Sequence[str | bytes], flags: int) -> int:
-    """Open one component at a time, refusing links, for kernels without openat2."""
+    """Open a path one component at a time and refuse links, for kernels without openat2."""
     here = root
     try:
         for part in parts[:-1]:
@@ -59,7 +59,7 @@ def _open_directory(name: str | bytes, where: int) -> int:
 
 @cache
 def _openat2() -> Openat2 | None:
-    """Return the system call, or None where the kernel, a sandbox or the platform lacks it."""
+    """Return the system call openat2; None where the kernel, a sandbox or the platform lacks it."""
     if not sys.platform.startswith("linux") or os.uname().machine == "alpha":
         return None
     import ctypes

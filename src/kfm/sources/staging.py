@@ -14,7 +14,7 @@ CHUNK = 1 << 20
 
 
 class Intake:
-    """Stage a body in pieces of at least 1 MiB. Leaving the `with` block without `commit` drops everything."""
+    """Stages a body in pieces of at least 1 MiB. Leaving the `with` block without `commit` drops everything."""
 
     def __init__(
         self,

@@ -46,15 +46,15 @@ class Archive:
             raise Corrupt(f"the archived journal of run {run_id} is cut short", hint="restore the objects from a copy")
 
     def compact(self) -> int:
-        """Move the journals of all ended runs; return the count of moved runs. Other processes may compact at the same
-        time."""
+        """Move the journals of all ended runs into the archive; return the number of moved runs. Other processes may do
+        so at the same time."""
         moved = 0
         while batch := self._ended(BATCH):
             moved += self._put_away(batch)
         return moved
 
     def _put_away(self, batch: list[str]) -> int:
-        """Move as many of these runs as fit into one object; return how many this process moved."""
+        """Move the journals of as many of these runs as fit into one object; return how many this process moved."""
         places: dict[str, tuple[int, int, list[str]]] = {}
         at = 0
         staging = self._objects.stage()

@@ -67,7 +67,7 @@ def examine(folder: str, what: str) -> list[CheckResult]:
 
 
 def try_out(folder: str, what: str) -> list[CheckResult]:
-    """Write, sync, link and lock in a scratch folder, which is removed afterwards."""
+    """Return the results of trying to write, sync, link and lock in a scratch folder, which is removed afterwards."""
     import tempfile
 
     try:
@@ -105,7 +105,7 @@ def try_out(folder: str, what: str) -> list[CheckResult]:
 
 
 def durability(settings: dict[str, str]) -> list[CheckResult]:
-    """Return the durability settings of the state's connection."""
+    """Return the results of the checks of the state's SQLite version and durability settings."""
     found = []
     version = tuple(int(part) for part in settings["sqlite"].split("."))
     safe = version >= (3, 51, 3)

@@ -77,7 +77,7 @@ class InboxTx(Inbox):
         self._tables.delete("triggers", ended.trigger.trigger_id)
 
     def note_dropped(self, until_ms: int) -> None:
-        """Record the time before which ids were dropped. It never goes back."""
+        """Record the time before which ids of deliveries were dropped. It never goes back."""
         if until_ms > self.dropped_until():
             self._tables.put("meta", "dropped_until", b"%d" % until_ms)
 

@@ -80,7 +80,7 @@ def _inbox(state: StoredState) -> Iterator[str]:
 
 
 def _lineage(state: StoredState) -> Iterator[str]:
-    """Compare the lineage index with the receipts."""
+    """Yield the differences between the lineage index and the receipts."""
     tables = state.tables
     for key, run_id in tables.scan("lineage"):
         index = key.rpartition("@")[2]
@@ -105,7 +105,7 @@ def _edges(state: StoredState, entry_body: bytes | None) -> list[tuple[str, byte
 
 
 def _refs(state: StoredState) -> Iterator[str]:
-    """Compare the value of each ref with the last move in its history."""
+    """Yield the refs whose value differs from the last move in their history."""
     for name, at in state.refs.all():
         last = next(state.refs.history(name, reverse=True, limit=1), None)
         if last is None or last.after != at:

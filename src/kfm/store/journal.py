@@ -29,7 +29,7 @@ class Journal(Repository):
             yield segment, previous
 
     def _rows(self, run_id: str) -> Iterator[tuple[str, bytes]]:
-        """Yield the rows of a run, and then those that were compacted before or during the read."""
+        """Yield the journal rows of a run, and then those that were moved to the archive before or during the read."""
         seen: dict[str, bytes] = {}
         for row in self._tables.scan("segments", run_id + "/"):
             seen[row[0]] = sha256(row[1]).digest()

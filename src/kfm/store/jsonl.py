@@ -128,7 +128,7 @@ class JsonlTables:
             return self._rows.verify()
 
     def _look_again(self) -> None:
-        """Before a read: apply the lines that other processes wrote, up to a line that may be incomplete."""
+        """Apply, before a read, the lines that other processes wrote, up to a line that may be incomplete."""
         if self._failed:
             raise self._failed
         if self._open or self._ack < 0:  # our own transaction, or a read-only view of one moment
@@ -141,7 +141,8 @@ class JsonlTables:
             raise self._fail(problem, "read the journal") from problem
 
     def _catch_up(self, *, repair: bool) -> None:
-        """Under the write lock: apply the lines written since the last read, and judge the rest."""
+        """Apply, under the write lock, the lines written since the last read. Bytes after the last valid line are a
+        torn tail or damage: with `repair`, cut off a torn tail; raise Corrupt for damage."""
         size = self._fs.size(self._fd)
         if self._end <= size < self._acked:
             self._fold(size)  # to count the complete records
@@ -164,7 +165,7 @@ class JsonlTables:
             self._end_cutting()
 
     def _fold(self, size: int) -> bytes:
-        """Apply the valid lines up to `size`; return the rest."""
+        """Apply the valid lines of the journal up to byte `size`; return the bytes after the last valid line."""
         while self._end < size:
             consumed = self._fold_block(self._fs.read_at(self._fd, min(size - self._end, 1 << 22), self._end))
             if not consumed:
@@ -349,7 +350,7 @@ class JsonlTables:
 
 
 def _unframe(line: bytes) -> tuple[str, Content] | None:
-    """Return the digest and content of a line; None if any bit of it is wrong."""
+    """Return the digest and content of a journal line; None if any bit of it is wrong."""
     parts = line.split(b" ", 2)
     if len(parts) != 3 or parts[0] != b"%d" % len(parts[2]):
         return None

@@ -58,15 +58,15 @@ class Ledger(Repository):
             yield decode(body, LedgerEntry, f"ledger/{key}"), digest(body)
 
     def private(self, index: int) -> bytes | None:
-        """Return the encrypted openings of an entry's commitments."""
+        """Return the encrypted values behind the commitments of a ledger entry."""
         return self._tables.get("ledger_private", f"{index:012d}")
 
     def head(self) -> str:
-        """Return the digest of the last entry."""
+        """Return the digest of the last ledger entry."""
         return self._state.meta("ledger_head")
 
     def leaves(self, *, after: int = 0) -> Iterator[bytes]:
-        """Yield the rows as stored; these are the leaves of the tree."""
+        """Yield the ledger entries as stored; these bytes are the leaves of the Merkle tree."""
         return (body for _, body in self._tables.scan("ledger", after=f"{after:012d}" if after else ""))
 
     def tree(self) -> Frontier:

@@ -29,7 +29,7 @@ class FileLock:
         self._db: apsw.Connection | None = None
 
     def take(self) -> bool:
-        """Return False if another holder has it."""
+        """Take the lock; return False if another holder has it."""
         try:
             if self._db is None:
                 self._db = self._connect()
@@ -56,7 +56,7 @@ class FileLock:
             raise self._why(problem) from problem
 
     def close(self) -> None:
-        """Close the file, which also releases the lock."""
+        """Release the lock and close its file."""
         db, self._db = self._db, None
         if db is not None:
             with contextlib.suppress(apsw.Error):

@@ -47,7 +47,7 @@ class MemoryTables:
     def scan(
         self, table: str, prefix: str = "", *, after: str = "", reverse: bool = False, limit: int = -1
     ) -> Iterator[tuple[str, bytes]]:
-        """Yield the rows as they are when the scan begins."""
+        """Yield the rows under a prefix as they are when the scan begins."""
         check_key(prefix + after)
         with self._lock:
             rows = self._rows.get(table, {})
@@ -74,7 +74,7 @@ class MemoryTables:
         return self._lock
 
     def verify(self) -> int:
-        """Return the number of rows."""
+        """Return the number of rows: memory needs no check."""
         with self._lock:
             return sum(len(rows) for rows in self._rows.values())
 

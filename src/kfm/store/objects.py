@@ -126,7 +126,7 @@ class FileObjects:
         return path
 
     def scratch(self) -> str:
-        """Return the prefix of temporary files; it names this process. Files of dead processes are removed."""
+        """Return the path prefix of this process's temporary files. Files of dead processes are removed."""
         if not self._scratch:
             folder = self.folder(os.path.join(self._root, "tmp"))
             for name in self._fs.list(folder):

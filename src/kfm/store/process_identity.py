@@ -21,7 +21,7 @@ def _names_of_self(pid: int) -> str:
 
 @cache
 def _namespace() -> str:
-    """Return the pid namespace: a container may have its own process ids."""
+    """Return the id of this process's pid namespace: a container may have its own process ids."""
     try:
         return "".join(filter(str.isdigit, os.readlink("/proc/self/ns/pid")))
     except OSError:
@@ -67,7 +67,7 @@ def is_held(lease: Lease, now_ms: int) -> bool:
 
 
 def _is_alive(holder: str) -> bool | None:
-    """Return whether the holder is alive; None if this process cannot know."""
+    """Return whether the process that holds a lease is alive; None if this process cannot know."""
     host, pid, start, namespace, boot, *_ = *holder.split(":"), "", "", "", ""
     if host != os.uname().nodename or not pid.isdigit() or not start:
         return None

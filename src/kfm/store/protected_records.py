@@ -42,7 +42,7 @@ class Protected(Repository):
         return {key[len(prefix) :]: cell.decode() for key, cell in self._tables.scan("first_cells", prefix)}
 
     def fingerprints(self) -> Iterator[tuple[str, bytes]]:
-        """Yield each set of fingerprints with the id of its key."""
+        """Yield each stored set of fingerprints with the id of its key."""
         return ((key.partition("/")[0], body) for key, body in self._tables.scan("fingerprints"))
 
 
@@ -50,7 +50,7 @@ class ProtectedTx(Protected):
     """Writes what the state remembers of protected data, inside an open transaction."""
 
     def keep_standing(self, of: str, standing: Classification) -> None:
-        """Store a classification. It only ever becomes more closed."""
+        """Store a classification, joined with the stored one: it can only become more closed."""
         known = self.standing(of)
         self._tables.put("standings", of, exact(standing if known is None else joined([known, standing])))
 

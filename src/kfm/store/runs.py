@@ -23,7 +23,7 @@ class Runs(Repository):
                 yield run
 
     def claimed(self, claim_key: str) -> Run | None:
-        """Return the latest run of a claim."""
+        """Return the latest run that claimed this work; None if there is none."""
         run_id = self._tables.get("claims", claim_key)
         return None if run_id is None else self.get(run_id.decode())
 

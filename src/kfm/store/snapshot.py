@@ -161,7 +161,8 @@ class _Vfs(apsw.VFS):
         super().__init__(self.NAME, "")
 
     def add(self, base: bytes, log: bytes) -> str:
-        """Register two files, each to be opened once."""
+        """Register a database and its log as files in memory, each to be opened once; return the name of the
+        database."""
         name = f"/snapshot-{next(self._numbers)}"
         self._files[name] = base
         if log:

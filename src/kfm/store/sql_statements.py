@@ -13,7 +13,7 @@ KEPT = frozenset({"meta", "leases", "refs", "claims", "runs", "versions", "ledge
 
 
 class Statements(NamedTuple):
-    """The statements of one table. A checksum covers the table's name, the key and the value."""
+    """The SQL statements of one table. The checksum of a row covers the table's name, the key and the value."""
 
     name_sum: int
     get: str

@@ -94,8 +94,8 @@ class SqliteTables:
         self._counted = (0, 0)  # `_others` at our last full commit, and its number
 
     def _keep_a_log(self, busy_ms: int) -> None:
-        """Switch to WAL mode. If several processes create the file at once, SQLite refuses some of them without
-        waiting."""
+        """Switch the database to WAL mode, with retries: if several processes create it at once, SQLite refuses some
+        without waiting."""
         import time
 
         for left in range(busy_ms // 10, -1, -1):
@@ -307,7 +307,8 @@ class SqliteTables:
         return _Reading(self)
 
     def begin_reading(self) -> bool:
-        """Return False if a transaction or a read is already open, so that nothing must be ended."""
+        """Begin a read transaction. Return False if a transaction or a read is already open: the caller must then end
+        nothing."""
         self._lock.acquire()
         if self._failed or self._db.in_transaction:
             return False
@@ -569,7 +570,7 @@ class SqliteTables:
 
 
 class _Reading:
-    """A read transaction: each single read takes and releases system locks; here they are taken once."""
+    """A read transaction over several reads: single reads would take and release the system locks each time."""
 
     __slots__ = ("_begun", "_tables")
 
@@ -590,7 +591,7 @@ _DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.TooBigError,
 
 
 def _is_full(folder: str) -> bool:
-    """Return whether the disk is full. SQLite reports "I/O error" if its shared memory finds no room."""
+    """Return whether the disk of a folder is full. SQLite reports "I/O error" if its shared memory finds no room."""
     try:
         place = os.statvfs(folder or ".")
     except OSError:

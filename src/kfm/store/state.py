@@ -79,7 +79,7 @@ class StoredState:
             self._open = open_
 
     def recheck(self, *tables: Literal["leases", "refs"]) -> None:
-        """Invalidate earlier checks, because these tables are being written."""
+        """Make the next check look at leases and freeze flags again, because these tables are being written."""
         for table in tables:
             self._writes[table] += 1
 
@@ -187,7 +187,7 @@ class Transaction:
 
 
 class StoredTx:
-    """The writes of one transaction, by repository."""
+    """The repositories of the state with their write methods, inside one transaction."""
 
     __slots__ = (
         "_state", "_tables", "inbox", "journal", "leases", "ledger", "lineage", "orders", "outbox", "protected", "refs",

@@ -88,7 +88,7 @@ STEPS: dict[int, Callable[[Tables], None]] = {4: _to_format_4, 6: _draw_the_grap
 
 
 def upgrade(tables: Tables, have: int, to: int = FORMAT) -> None:
-    """Upgrade within the transaction that sets the new format: all of it or nothing."""
+    """Rewrite the rows of an older format, within the transaction that sets the new format: all of them or none."""
     for number in sorted(STEPS):
         if have < number <= to:
             STEPS[number](tables)

@@ -37,7 +37,7 @@ Sink = Callable[[dict[str, Any]], None]
 
 
 class NullLog:
-    """Discards every event."""
+    """A log that discards every event."""
 
     def event(self, name: str, **fields: object) -> None:
         pass
@@ -47,7 +47,7 @@ class NullLog:
 
 
 class EventLog:
-    """Passes each event to every sink. Bound fields are on every later line."""
+    """A log that passes each event to every sink. Bound fields are on every later line."""
 
     __slots__ = ("_bound", "_causes", "_clock", "_lock", "_sinks")
 
@@ -176,7 +176,8 @@ def _plain(value: object) -> Any:
 
 
 def _error(problem: BaseException) -> dict[str, Any]:
-    """Return code and message of a KfmError; of any other error its type and stack, without values."""
+    """Return the fields of an error for a log line: code and message of a KfmError; of any other error its type and
+    stack, without values."""
     if isinstance(problem, KfmError):
         return {"code": problem.code, "message": printable(str(problem))}
     import traceback

@@ -16,7 +16,8 @@ LIMIT = 1 << 20  # bytes per file; the previous file is kept, so at most twice t
 
 
 class FailureLog:
-    """`webhook_failures.jsonl`, limited and rotated. A crash may lose its last lines, which changes no result."""
+    """The file `webhook_failures.jsonl`, limited in size and rotated. A crash may lose its last lines, which changes no
+    result."""
 
     def __init__(self, path: str, limit: int = LIMIT, tell: Callable[[str, str], None] | None = None) -> None:
         """`tell` receives a kind and a line if the log cannot be written; the request stays rejected."""

@@ -35,7 +35,7 @@ class Boundaries:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def around(self, owner: object, method: str, name: str) -> None:
-        """Count a boundary before and after a method of this one object."""
+        """Wrap a method of this one object, so that a boundary is counted before and after each call."""
         real = getattr(owner, method)
 
         def counted(*args: Any, **kwargs: Any) -> Any:
@@ -51,8 +51,8 @@ class Boundaries:
 def trial_session(
     resolved: Resolved, mode: Mode, make: Callable[[], Updater] | None, boundaries: Boundaries | None = None
 ) -> Session:
-    """Open an installation whose updater is handed in. With `boundaries`, its commits, deliveries and steps are
-    counted."""
+    """Open an installation whose updater `make` creates, or that of the configuration if `make` is None. With
+    `boundaries`, its commits, deliveries and steps are counted."""
 
     def load_trial(resolved: Resolved, name: str, dataset: DatasetConfig) -> Updater:
         updater = make() if make is not None else load(resolved, name, dataset)
@@ -72,7 +72,7 @@ def trial_session(
 
 
 class ChildKilled(Exception):
-    """The child was killed, as intended."""
+    """Raised in the parent if the child was killed, as intended."""
 
 
 def in_child(work: Callable[[], Any]) -> Any:

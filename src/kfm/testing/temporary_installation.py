@@ -22,7 +22,7 @@ RUN_FOLDERS = (".kfm", "public", "catalog")  # made by runs; removed between two
 
 
 class RunResult(msgspec.Struct, frozen=True):
-    """The result of a run."""
+    """The result of a run in a temporary installation."""
 
     version: str
     plan_hash: str

@@ -80,7 +80,7 @@ class Trial:
         self._settle_in({} if spec else said, spec, dict(sources or {}))
 
     def close(self) -> None:
-        """Remove the copy in memory; a given folder stays as it is."""
+        """Remove the temporary installation if it is in memory; a given folder stays as it is."""
         if self._place.startswith(MEMORY):
             shutil.rmtree(self._place, ignore_errors=True)
 
@@ -133,7 +133,8 @@ class Trial:
     # -- runs
 
     def run(self) -> Receipt:
-        """Run once in this process, in the installation as it is. The receipt may be one of a failure."""
+        """Run the updater once in this process, in the installation as it is, and return the result. The run may have
+        failed."""
         with self._room.open() as session:
             return self._room.run(session)
 
@@ -157,7 +158,7 @@ class Trial:
         raise failure(rule, self.dataset, tried, told)
 
     def _plain(self) -> RunResult:
-        """Return the result of an undisturbed run in an empty installation. It runs once."""
+        """Return the result of an undisturbed run in an empty installation. The run happens once and is cached."""
         __tracebackhide__ = True
         if self._undisturbed is None:
             self._undisturbed = self._watched("write")
@@ -180,7 +181,8 @@ class Trial:
     # -- checks
 
     def check(self) -> None:
-        """Try everything. UpdaterFailed, an AssertionError, says what is wrong and what to do."""
+        """Try the updater in every situation that a run may meet. Raise UpdaterFailed, an AssertionError, which says
+        what is wrong and what to do."""
         __tracebackhide__ = True
         self.check_dry_run()
         self.check_again()
@@ -300,7 +302,8 @@ def _walked(folder: str) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def _nearest(start: str, module: str) -> str:
-    """Return the configuration next to or above the start; for a named file, its folder is enough."""
+    """Return the configuration file in the folder `start` or above it. If an updater file is named, its folder is
+    enough without one."""
     folder = os.path.abspath(start)
     while True:
         for name in CONFIGS:

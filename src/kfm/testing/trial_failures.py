@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class UpdaterFailed(AssertionError):
-    """An updater breaks a guarantee. `rule` names which."""
+    """Raised if an updater breaks a guarantee; `rule` names which."""
 
     def __init__(self, rule: str, message: str) -> None:
         super().__init__(message)

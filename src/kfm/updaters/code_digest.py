@@ -103,7 +103,8 @@ def _imports(body: bytes, package: str) -> Iterator[str]:
 
 
 def _statements(module: AST) -> Iterator[AST]:
-    """Yield all statements, including nested ones, level by level. An import is never inside an expression."""
+    """Yield all statements of a module, including nested ones, level by level. An import is never inside an
+    expression."""
     waiting = deque([module])
     while waiting:
         node = waiting.popleft()

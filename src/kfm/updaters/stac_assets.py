@@ -136,7 +136,7 @@ class Assets(Connector):
 
 
 def _joined(base: str, href: str) -> str:
-    """Join a relative address to one in a bucket, which urljoin does not support."""
+    """Return a relative address joined to the address of an object in a bucket, which urljoin does not support."""
     if "://" in href:
         return href
     bucket, _, key = base.removeprefix("s3://").partition("/")

@@ -103,7 +103,8 @@ class ColumnCheck:
         return True
 
     def _remember(self, fine: set[str]) -> None:
-        """Remember values that are right. A value that must be unique is right only once."""
+        """Cache values that passed the check. A value of a column that must be unique is not cached, because it passes
+        only once."""
         if not self.unique and max(map(len, fine), default=0) <= _MEMORABLE:
             if len(self._fine) + len(fine) > self._remembers:
                 self._fine.clear()

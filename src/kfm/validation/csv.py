@@ -55,7 +55,8 @@ def inspect_csv(
 
 
 def _header(table: TableReader, contract: DataContract, out: Outcome) -> list[str] | None:
-    """Return the names of the columns; None if the source cannot be read by columns."""
+    """Return the column names of a table, from its header or from the contract; None if the header is missing
+    or wrong."""
     if not contract.header:
         return [column.name for column in contract.columns]
     names = table.first()
@@ -105,7 +106,8 @@ class _Accepted:
         self._codec, self._mark = output_codec(contract.encoding)
 
     def begin(self, passed: int) -> None:
-        """Start with the first `passed` rows, which are read again: none of them was changed."""
+        """Begin to write the accepted rows: first the `passed` rows before the current one, which are read again,
+        because none of them was changed."""
         self.begun = True
         if self._contract.header:
             self.write([self._names])
@@ -126,7 +128,7 @@ class _Accepted:
                     return
 
     def write_block(self, block: Block, mask: Sequence[bool] | None = None) -> None:
-        """Write the rows of a block, or those that a mask lets pass."""
+        """Write the rows of a block; with `mask`, only those for which it is true."""
         text = block.given_text() if self._contract.delimiter == "," and not self.drops else None
         if text is None:
             self.write(block.rows if mask is None else list(compress(block.rows, mask)))
@@ -308,7 +310,7 @@ def _violations(broken: Broken) -> list[Violation]:
 
 
 def _blanked(row: list[str], broken: Broken) -> bool:
-    """Blank the values to discard. Return whether there were any."""
+    """Blank the values of a row that are to be discarded. Return whether there were any."""
     changed = False
     for place, check, _ in broken:
         if check.mode == "discard-value":

@@ -29,7 +29,8 @@ Violation = tuple[str, str, ColumnMode, str]  # column, rule, mode, message
 
 
 class Unreadable(Exception):
-    """Raised where the bytes cannot be read any further. It says why; the reader knows the row."""
+    """Raised where the bytes of a source cannot be read any further, with the reason. The code that catches it adds the
+    row."""
 
     def __init__(self, rule: str, message: str) -> None:
         super().__init__(message)

@@ -18,7 +18,7 @@ _GLOBE = (-180.0, -90.0, 180.0, 90.0)
 
 
 class Geometry(NamedTuple):
-    """The primary geometry of a file."""
+    """The primary geometry column of a GeoParquet file."""
 
     column: str
     crs: str  # authority:code; empty: not given
@@ -27,7 +27,8 @@ class Geometry(NamedTuple):
 
 
 def geometry_of(said: bytes | None) -> Geometry | None:
-    """Return what the member `geo` of the footer says; None if there is none. Raise ValueError if it is malformed."""
+    """Return the description of the geometry column in the metadata `geo` of the footer; None if there is none. Raise
+    ValueError if it is malformed."""
     if said is None:
         return None
     try:

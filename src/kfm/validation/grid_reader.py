@@ -14,7 +14,7 @@ SLAB = 1 << 22  # values that are checked together
 
 
 class NoGrid(Exception):
-    """Raised if a grid cannot be read. `why` continues the sentence of the message."""
+    """Raised if a grid cannot be read. `why` completes the sentence of the message."""
 
     def __init__(self, why: str = "", rule: str = "") -> None:
         super().__init__(why)
@@ -23,7 +23,7 @@ class NoGrid(Exception):
 
 
 class Variable(NamedTuple):
-    """A band, a message or an array."""
+    """A variable of a grid: a band, a message or an array."""
 
     name: str
     dtype: str  # as numpy calls it
@@ -35,7 +35,7 @@ class Variable(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """The description of a grid by its file."""
+    """A grid as its file describes it: variables, place and time."""
 
     variables: list[Variable]
     crs: str = ""  # authority:code; empty: not given
@@ -45,7 +45,8 @@ class Grid(NamedTuple):
 
 
 def libraries(what: str, *names: str) -> list[Any]:
-    """Return modules that are not installed by default. Raise Unavailable if one is missing."""
+    """Import optional libraries and return their modules. Raise Unavailable, which says that `what` needs them, if one
+    is missing."""
     from importlib import import_module
 
     try:
@@ -57,7 +58,8 @@ def libraries(what: str, *names: str) -> list[Any]:
 
 
 def turned(box: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
-    """Return longitudes from 0 to 360 as -180 to 180; half a cell beyond a pole becomes the pole."""
+    """Return a bounding box with longitudes from 0 to 360 as -180 to 180; half a cell beyond a pole becomes the
+    pole."""
     west, south, east, north = box
     cell = 1.0  # degrees that the centre of a cell may be beyond an edge
     if east > 180 and west >= -cell and east <= 360 + cell:
@@ -74,7 +76,7 @@ def _within(longitude: float) -> float:
 
 
 def slabs(shape: tuple[int, ...], most: int = SLAB) -> Iterator[tuple[slice, ...]]:
-    """Yield pieces of an array of at most about so many values, in its order: whole in the last dimensions."""
+    """Yield slices that cut an array into pieces of about `most` values, in the order of the array."""
     if 0 in shape:
         return
     if not shape or count_of(shape) <= most:

@@ -190,7 +190,7 @@ def _effect(said: ExpectedVariable) -> tuple[int, str]:
 
 
 def _scan(grid: Grid, contract: DataContract, out: Outcome) -> None:
-    """Check every value of every variable."""
+    """Check every value of every variable against the contract, and record the findings in `out`."""
     expect = {said.name: said for said in expected_of(contract).variables or ()}
     for variable in grid.variables:
         said = expect.get(variable.name)

@@ -132,7 +132,8 @@ class _Accepted:
         self._waiting = 0
 
     def begin(self, passed: int) -> None:
-        """Start with the first `passed` records, which are read again: none of them was changed."""
+        """Begin to write the accepted records: first the `passed` records before the current one, which are read again,
+        because none of them was changed."""
         self.begun = True
         if self._found is not None:
             self._put(self._found.head)
@@ -189,7 +190,7 @@ class _Inspector:
         self._partitions = Partitions(contract, out)
 
     def take(self, raw: bytes) -> bytes | None:
-        """Return the record as it passes: the same bytes, changed bytes, or None if it is quarantined."""
+        """Check one record, and return its bytes: unchanged, changed, or None if the record is quarantined."""
         out = self._out
         out.rows += 1
         try:
@@ -217,7 +218,8 @@ class _Inspector:
         return canonical(record) if changed else raw
 
     def _members(self, record: Any) -> dict[str, Any] | None:
-        """Return the members that columns are looked up in; None if the record has none and is quarantined."""
+        """Return the members of a record in which columns are looked up; None if the record is malformed and
+        quarantined."""
         if self._geo:
             flaw = feature_flaw(record)
             if flaw is None:

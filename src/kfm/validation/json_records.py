@@ -129,7 +129,7 @@ class ListInJson:
         return self._buffer
 
     def _peek(self, keep: bool = False) -> bytes:
-        """Return the next byte that is not space; empty at the end."""
+        """Return the next byte that is not white space, without moving past it; empty at the end."""
         while True:
             found = _SPACE.match(self._buffer, self._at)
             assert found is not None
@@ -168,7 +168,7 @@ class ListInJson:
             return self._at + done
 
     def _more(self, keep: bool = False, double: bool = False) -> bool:
-        """Read on. Bytes before `_at` are dropped unless they are kept for the head."""
+        """Read more bytes into the buffer. Bytes before `_at` are dropped unless they are kept for the head."""
         if self._ended:
             return False
         if not keep and self._at:

@@ -78,7 +78,7 @@ def _variables(group: Any, path: str, seen: list[int]) -> Iterator[tuple[Variabl
 
 
 def _values(raw: Any, shape: tuple[int, ...]) -> Iterator[Any]:
-    """Return the values as the author means them: packed ones are unpacked."""
+    """Return the values of a variable in their units: packed values are unpacked."""
     raw.set_auto_maskandscale(True)
     chunks = raw.chunking()
     size = getattr(raw.dtype, "itemsize", 16)
@@ -118,7 +118,7 @@ def _box(x: Any, y: Any) -> tuple[float, float, float, float] | None:
 
 
 def reach(array: Any) -> tuple[float, float] | None:
-    """Return the least and the largest coordinate."""
+    """Return the least and the largest coordinate of an array."""
     import numpy as np
 
     if not array.size or array.size > MOST_AXIS:
@@ -148,7 +148,7 @@ def _times(found: list[tuple[Variable, Any]]) -> tuple[str, str] | None:
 
 
 def interval(values: Any, units: str, calendar: str) -> tuple[str, str] | None:
-    """Return the first and the last moment; None in calendars other than the common one."""
+    """Return the first and the last moment of a time coordinate; None for calendars other than the common one."""
     unit, _, since = units.partition(" since ")
     seconds = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}.get(unit.strip().lower().removesuffix("s"))
     if seconds is None or calendar.lower() not in ("standard", "gregorian", "proleptic_gregorian"):
@@ -164,7 +164,7 @@ def interval(values: Any, units: str, calendar: str) -> tuple[str, str] | None:
 
 
 def _padded(text: str) -> str:
-    """Return 1-1-1 0:0:0 as ISO 8601 writes it."""
+    """Return a date such as 1-1-1 0:0:0 as ISO 8601 writes it, with leading zeros."""
     day, _, clock = text.replace("T", " ").partition(" ")
     parts = day.split("-")
     if len(parts) == 3:

@@ -110,7 +110,7 @@ def _of_item(item: dict[str, Any]) -> dict[str, str]:
 
 
 def _around(features: list[dict[str, Any]]) -> list[float] | None:
-    """Return west, south, east, north of all positions; None if there are none."""
+    """Return west, south, east and north of all positions of these features; None if there are none."""
     places = [place for one in features if one["geometry"] is not None for place in positions(one["geometry"])]
     if not places:
         return None
@@ -119,7 +119,8 @@ def _around(features: list[dict[str, Any]]) -> list[float] | None:
 
 
 def _upright(box: list[float]) -> bool:
-    """Return whether south is not above north, nor the lowest above the highest; west may be east of east."""
+    """Return whether a box has south below north and low below high; west may be east of east, across the
+    antimeridian."""
     half = len(box) // 2
     return all(low <= high for low, high in zip(box[1:half], box[half + 1 :], strict=True))
 

@@ -308,7 +308,7 @@ _NO_DATE = object()
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """Return the values, with a mark where a date has no text."""
+    """Return the plain values of a column, with a mark in place of a date that has no text form."""
     try:
         if arrow.family(column.type) == "other":
             return [None if value is None else _NO_DATE for value in column.is_valid().to_pylist()]

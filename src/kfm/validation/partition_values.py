@@ -13,7 +13,8 @@ MAX_PARTITIONS = 100_000
 
 
 class Partitions:
-    """Collects into `Outcome.partitions`. Blank values name no partition; values are kept as written."""
+    """Collects the partitions of a source into `Outcome.partitions`. Blank values name no partition; values are kept as
+    written."""
 
     def __init__(self, contract: DataContract, out: Outcome) -> None:
         named = [column for column in contract.columns if column.name == contract.partition_by]

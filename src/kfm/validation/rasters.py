@@ -162,7 +162,7 @@ def _bands(file: Any) -> list[Variable]:
 
 
 def _messages(file: Any) -> list[Variable]:
-    """Return the variables of a file; the messages of one element are one variable."""
+    """Return the variables of a GRIB2 file; the messages of one element are one variable."""
     by: dict[tuple[str, str], list[int]] = {}
     for band in range(1, file.count + 1):
         tags = file.tags(band)
@@ -183,7 +183,8 @@ def _messages(file: Any) -> list[Variable]:
 
 
 def _times(file: Any, driver: str) -> tuple[str, str] | None:
-    """Return the time for which the values are valid. A TIFF only says when it was written."""
+    """Return the time for which the values of a file are valid; for a TIFF none, because it only says when it was
+    written."""
     if driver != "GRIB":
         return None
     found = []

@@ -30,7 +30,7 @@ class NoShapefile(ValueError):
 
 
 class Shapefile:
-    """The parts by their suffix, and the number of rows that they give."""
+    """The parts of a shapefile by their suffix, and the number of rows in them."""
 
     def __init__(self, body: BinaryIO) -> None:
         start = body.read(4)

@@ -42,7 +42,7 @@ class Skips(NamedTuple):
 
 
 def skips_of(contract: DataContract) -> Skips | None:
-    """Return which lines of a source are no rows, by its contract; None if all are."""
+    """Return which lines of a source are not rows of its table, by its contract; None if every line is one."""
     skips = Skips(_plain(contract.skip_lines, 0), _plain(contract.comment, ""), _plain(contract.skip_after_header, 0))
     return skips if any(skips) else None
 
@@ -62,7 +62,7 @@ def comment_problem(contract: DataContract) -> str:
 
 
 def lines_of(block: str) -> list[str]:
-    """Return the lines with their endings. splitlines would also split at a form feed."""
+    """Return the lines of a block with their endings. splitlines would also split at a form feed."""
     if "\r" not in block:
         found = block.split("\n")
         last = found.pop()

@@ -72,7 +72,7 @@ def line_blocks(body: BinaryIO, encoding: str) -> Iterator[str]:
 
 
 def inspect_text(open_body: Callable[[], BinaryIO], contract: DataContract, out: Outcome) -> None:
-    """Check plain text: every byte must decode. A flaw is located by its line; lines are not rows."""
+    """Check a plain text source: every byte must decode. A flaw is located by its line; lines are not rows."""
     line = 1
     with closing(open_body()) as body:
         try:

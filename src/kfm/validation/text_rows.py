@@ -24,7 +24,7 @@ Rows = list[list[str]]
 
 
 def allow_long_fields() -> None:
-    """Let the csv module read fields as long as a check admits; its own limit is for the whole process."""
+    """Raise the field limit of the csv module, which holds for the whole process, to the length that a check admits."""
     if csv.field_size_limit() < inspect_text.MAX_LINE:
         csv.field_size_limit(inspect_text.MAX_LINE)
 
@@ -47,7 +47,8 @@ def read_table(body: BinaryIO, layout: Layout, name: str) -> Table:
 
 
 class TableReader:
-    """Parsed rows in batches of about a block. It stops at what it cannot read, and keeps that in `flaw`."""
+    """Reads rows from text in batches of about a block. It stops at the first flaw that it cannot read, and keeps it in
+    `flaw`."""
 
     def __init__(self, body: BinaryIO, layout: DataContract | Layout) -> None:
         allow_long_fields()
@@ -82,7 +83,8 @@ class TableReader:
         return found
 
     def batches(self, width: int) -> Iterator[Block | Rows]:
-        """Yield all other rows without blank lines; a block if all rows of a batch have `width` fields."""
+        """Yield the rows after the first one, without blank lines, in batches; a batch is a block if all its rows have
+        `width` fields."""
         if self.flaw is not None:
             return
         try:

@@ -146,7 +146,8 @@ def _features(body: bytes) -> int:
 
 
 def _header(body: bytes) -> tuple[int, int]:
-    """Return the number of features, 0 if not given, and how many of them a node of the index has."""
+    """Return the number of features that a FlatGeobuf header gives, 0 if it gives none, and the number of entries in a
+    node of its index."""
     table = 12 + struct.unpack_from("<I", body, 12)[0]
     fields = table - struct.unpack_from("<i", body, table)[0]
     known = struct.unpack_from("<H", body, fields)[0]  # bytes: the number is the ninth field, the node the tenth
@@ -156,7 +157,7 @@ def _header(body: bytes) -> tuple[int, int]:
 
 
 def _index_bytes(features: int, node: int) -> int:
-    """Return the length of the tree between header and features: 40 bytes for each feature and each node."""
+    """Return the length of the index tree between header and features: 40 bytes for each feature and each node."""
     if not features or not node:
         return 0
     nodes = level = features

@@ -91,7 +91,8 @@ def _check_metadata(packed: zipfile.ZipFile, name: str) -> None:
 
 
 def _check_codecs(said: Any) -> None:
-    """Check codecs wherever they are: in shards, and in the consolidated metadata of all arrays."""
+    """Raise NoGrid if a codec is not allowed, wherever it is named: in shards too, and in the consolidated metadata of
+    all arrays."""
     stack = [said]
     while stack:
         each = stack.pop()

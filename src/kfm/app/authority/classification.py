@@ -39,7 +39,8 @@ def protection_for(session: Session, dataset: str) -> Protection | None:
 
 
 def readable_protection(session: Session, dataset: str) -> tuple[Protection | None, BadInput | None]:
-    """Return the rules, or the reason why they cannot be read. Without them a run may only take away or close."""
+    """Return the rules about protected data, or the reason why they cannot be read. Without them a run may only take
+    away or close."""
     try:
         return protection_for(session, dataset), None
     except BadInput as problem:
@@ -90,7 +91,7 @@ def source_classifier(session: Session, dataset: str, labels: Labels | None = No
 
 
 def classifier_by(session: Session, dataset: str, protection: Protection) -> SourceClassifier:
-    """Return the classification of a dataset's sources by these rules."""
+    """Return an object that classifies the sources of a dataset by these rules."""
     from kfm.engine.protected.source_classification import SourceClassifier
 
     declared = declared_settings(session, dataset).metadata.get("sensitivity")

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 def in_force(session: Session) -> Keys | None:
-    """Return the list in force; None if the installation never had one. Denied if its file is missing or changed."""
+    """Return the key list in force; None if the installation never had one. Denied if its file is missing or
+    changed."""
     return key_list_in_force(session.resolved, session.state)
 
 
@@ -50,7 +51,8 @@ def signer_at(path: str) -> Signer:
 
 
 def who(keys: Keys, signer: Signer, at: str) -> str:
-    """Return the person who owns this key. Denied if the list does not have it, or not as valid at this time."""
+    """Return the person who owns this key. Denied if the key list does not hold the key, or if it is not valid at this
+    time."""
     key = keys.live(signer.key_id, "act", at) or keys.live(signer.key_id, "community", at)
     if key is None:
         raise Denied(

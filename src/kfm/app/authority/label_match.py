@@ -73,13 +73,14 @@ def labels_match(session: Session) -> bool:
 
 
 def problems(session: Session, labels: Labels | None = None) -> Iterator[BadInput]:
-    """Yield every mismatch, each with its cure."""
+    """Yield every mismatch between masks and labels, each with its cure."""
     for _, problem in mistakes(session, labels):
         yield problem
 
 
 def mistakes(session: Session, labels: Labels | None = None) -> Iterator[tuple[MaskedSource | None, BadInput]]:
-    """Yield every mismatch with the source whose mask lacks a label; None if the label is the mistake."""
+    """Yield every mismatch between masks and labels, with the source whose mask lacks a label; None if the label is the
+    mistake."""
     global _last_right
     if not is_configured(session.resolved):
         return
@@ -122,7 +123,7 @@ def _is_coarser(session: Session, trigger: Trigger) -> bool:
 
 
 def _written(session: Session) -> Labels:
-    """Return the labels that are written in the file. Labels that were signed before and then removed may match
+    """Return the labels in the label file. Labels that were signed before and then removed from it may match
     nothing."""
     resolved = session.resolved
     if not resolved.is_proposal:
@@ -251,7 +252,7 @@ def _line(each: MaskedSource) -> str:
 
 
 def _at(session: Session, labels: Labels, index: int) -> str:
-    """Return the place of a label; the name of the file if it is not in it."""
+    """Return the place of a label in the label file; the name of the file if the label is not in it."""
     name = session.resolved.config.labels or "the file of labels"
     try:
         file = File(session.resolved)

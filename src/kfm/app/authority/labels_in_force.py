@@ -55,7 +55,7 @@ def _and(labels: Labels, others: Labels) -> Labels:
 
 
 def is_as_signed(session: Session) -> bool:
-    """Return whether the file is the one in force, or none was ever signed."""
+    """Return whether the label file is the one in force, or no label file was ever signed."""
     at = session.state.refs.at(refs.LABELS)
     return not at or digest(file_of(session)) == at
 

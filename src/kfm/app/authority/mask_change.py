@@ -28,7 +28,7 @@ class RuleChange(NamedTuple):
 
 
 def weigh(session: Session, ref: str, before: str) -> RuleChange:
-    """Return the action of this change, and the custodians of the data it concerns."""
+    """Return which kind of action a change of this rule is, and the custodians of the data it concerns."""
     if ref == refs.POLICY:
         return RuleChange("policy.deploy", [])
     dataset, _, source = ref.removeprefix(refs.MASKS).partition("/")

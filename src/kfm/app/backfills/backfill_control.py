@@ -156,7 +156,7 @@ class _PartitionMarks:
 
 
 def expected_ms(session: Session, dataset: str) -> int | None:
-    """Return the median time of the last partition runs; None if there was none."""
+    """Return the median duration of the dataset's last partition runs; None if there was none."""
     found: list[int] = []
     for entry in islice(session.state.ledger.entries_of(dataset), LOOKED_AT):
         receipt = session.state.ledger.receipt(entry.run_id) if entry.outcome == "done" else None

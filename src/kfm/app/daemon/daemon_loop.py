@@ -67,7 +67,7 @@ class Daemon:
         return self._session.log
 
     def lend(self, session: Session) -> None:
-        """Share the updaters loaded here with another session."""
+        """Share the updaters that this loop has loaded with another session."""
         session.updaters = self._session.updaters
 
     def _report_problem(self, about: str, problem: KfmError) -> None:

@@ -199,7 +199,7 @@ class Watch:
         self._session.log.event("promotion.left", about=dataset, why=text)
 
     def _later(self, dataset: str) -> None:
-        """Delay the next attempt: one second, then two, four, up to five minutes."""
+        """Delay the next attempt to run this dataset: one second, then two, four, up to five minutes."""
         count = self._failures[dataset] = self._failures.get(dataset, 0) + 1
         self._wait[dataset] = self._now() + min(1000 << min(count, 20), 300_000)
 

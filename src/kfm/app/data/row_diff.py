@@ -184,7 +184,7 @@ def _without(wholes: bytes, whole: bytes) -> bytes | None:
 
 
 def _shown(before: Rows, after: Rows, digest: Digest, found: _Found) -> tuple[RowChange, ...]:
-    """Return the rows of the kept keys, by reading both tables again."""
+    """Return the changed rows to display, before and after, by reading both tables again."""
     if not found.wanted:
         return ()
     sides = [_with_keys(rows, digest, found.wanted) for rows in (before, after)]

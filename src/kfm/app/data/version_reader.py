@@ -44,7 +44,7 @@ class Selection(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name for messages."""
+        """The name of the selected version or object in messages."""
         return f"{self.dataset} {self.version[:19]}".lstrip()
 
 
@@ -95,7 +95,7 @@ def bytes_of(session: Session, found: Selection, entry: ManifestEntry) -> bytes:
 
 
 def only(found: Selection) -> ManifestEntry:
-    """Return the single entry. BadInput unless there is exactly one."""
+    """Return the single entry of a selection. BadInput unless there is exactly one."""
     if len(found.entries) != 1:
         count = len(found.entries)
         raise BadInput(f"{found.name} has {count} entries" if count else f"{found.name} is empty", hint="name a key")
@@ -111,7 +111,7 @@ def kind_of(found: Selection) -> str:
 
 
 def rows_of(session: Session, found: Selection) -> list[dict[str, Any]]:
-    """Return the rows as stored, entry by entry in key order. Values of a table are text."""
+    """Return the rows of a selection as stored, entry by entry in key order. Values of a table are text."""
     kind = kind_of(found)
     if kind in LINES | DOCUMENTS:
         return records(session, found)
@@ -120,7 +120,7 @@ def rows_of(session: Session, found: Selection) -> list[dict[str, Any]]:
 
 
 def records(session: Session, found: Selection) -> list[dict[str, Any]]:
-    """Return the records of JSON entries."""
+    """Return the records of the JSON entries of a selection."""
     lines = kind_of(found) in LINES
     return [
         one for entry in found.entries for one in records_of(bytes_of(session, found, entry), found.name, lines=lines)
@@ -128,7 +128,7 @@ def records(session: Session, found: Selection) -> list[dict[str, Any]]:
 
 
 def columns_of(session: Session, found: Selection) -> Columns:
-    """Return the columns. Tables of several entries are joined; BadInput if their columns differ."""
+    """Return the columns of a selection. Tables of several entries are joined; BadInput if their columns differ."""
     kind = kind_of(found)
     if kind in LINES | DOCUMENTS:
         return columns_in(records(session, found))

@@ -69,7 +69,8 @@ def reported_runs(session: Session) -> Iterator[PublicRun]:
 
 
 def compare(session: Session) -> GraphDifferences:
-    """Return how the graph differs from the reported runs. Unavailable if it does not answer."""
+    """Return how the Neo4j graph differs from the runs that were reported to it. Unavailable if the server does not
+    answer."""
     sink, expected, wrong = graph_sink(session.resolved), _Expected(), GraphDifferences({}, {}, {})
     runs = reported_runs(session)
     while some := list(islice(runs, AT_ONCE)):
@@ -121,7 +122,8 @@ def _rows(assets: Sequence[Asset]) -> list[dict[str, str]]:
 
 
 def repair(session: Session) -> None:
-    """Delete what differs and report it again. After a crash in between, the next comparison finds the rest."""
+    """Delete the nodes and edges of the Neo4j graph that differ from the reported runs, and report those runs again.
+    After a crash in between, the next comparison finds the rest."""
     follower = graph_follower(
         session.resolved, session.state, session.objects, sink_lock(session.resolved, GraphSink.name)
     )

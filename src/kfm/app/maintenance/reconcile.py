@@ -27,7 +27,7 @@ Place = Literal["storage", "public", "catalog", "graph", "sink"]
 
 
 class Drift(Record, frozen=True):
-    """A difference between a place and the refs."""
+    """A difference between the refs and a place that follows them: storage, public files, catalog, graph or sink."""
 
     place: Place
     dataset: str
@@ -36,7 +36,8 @@ class Drift(Record, frozen=True):
 
 
 def drifts(session: Session) -> tuple[list[Drift], list[tuple[str, KfmError]]]:
-    """Return every difference, and the problems of places that could not be compared."""
+    """Return every difference between the refs and the places that follow them, and the problems of places that could
+    not be compared."""
     found = list(_storage(session))
     public, problems = check_all(session, published_datasets(session))
     found += [Drift(place="public", dataset=each.dataset, what=each.kind, about=each.path) for each in public]

@@ -112,7 +112,7 @@ def status(session: Session, datasets: Sequence[str] = ()) -> Status:
 
 
 class _StatusReader:
-    """Facts that are read once for all datasets."""
+    """Reads the status of datasets. Facts that all datasets need are read once."""
 
     def __init__(self, session: Session) -> None:
         state = session.state

@@ -269,7 +269,7 @@ def find(session: Session, branch: str) -> tuple[Preview, str]:
 
 
 def read(session: Session, at: str) -> Preview:
-    """Return the record of a preview. Corrupt if the object is none."""
+    """Return the record of a preview. Corrupt if the object with this digest is not such a record."""
     try:
         return msgspec.json.decode(session.objects.read(at), type=Preview)
     except msgspec.MsgspecError:

@@ -79,7 +79,7 @@ class Proposal:
         return f"discover/{slug(self.found.source.partition('://')[2] or self.found.source, 40)}-{content[7:19]}"
 
     def diff(self) -> str:
-        """Return the change in the format of `git diff`. It depends only on the files."""
+        """Return the changed files in the format of `git diff`. The result depends only on the files."""
         out: list[str] = []
         for path, body in self.files.items():
             old = self.old[path]

@@ -212,6 +212,7 @@ def verify_bundle(lines: Iterable[bytes], keys: Trusted) -> list[Check]:
 
 
 def worst(checks: Sequence[Check]) -> int:
-    """Return the exit code: altered before badly signed before missing."""
+    """Return the exit code for these results. Altered data decides before bad signatures, and bad signatures before
+    missing ones."""
     states = {check.state for check in checks}
     return next((EXIT[state] for state in ("bad", "unsigned", "missing") if state in states), 0)

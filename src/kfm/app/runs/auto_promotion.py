@@ -30,7 +30,7 @@ Note = Callable[[str, str], None]
 
 
 def _ignore(_dataset: str, _text: str) -> None:
-    """Ignore the note."""
+    """Ignore a remark for the operator."""
 
 
 def with_promotions(

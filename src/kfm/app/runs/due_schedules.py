@@ -105,7 +105,7 @@ def mistakes_in(resolved: Resolved, schedules: Sequence[Schedule]) -> Iterator[B
 
 
 def _after_mistakes(resolved: Resolved, schedules: Sequence[Schedule]) -> Iterator[BadInput]:
-    """Yield unknown datasets in `after` and `of`, and cycles."""
+    """Yield the mistakes in `after` and `of` of schedules: unknown datasets, and cycles."""
     known = resolved.config.datasets
     for schedule in schedules:
         for name in (*schedule.after, *schedule.of):

@@ -129,7 +129,7 @@ def judge(resolved: Resolved, source: str, headers: Sequence[Header], body: byte
 
 
 def signed_headers(scheme: Scheme, secret: Secret, body: bytes, message_id: str = "") -> dict[str, str]:
-    """Return the headers that a sender adds to this body now."""
+    """Return the headers with which a sender would sign this body now."""
     if scheme == "kfm":
         return {"X-KFM-Signature": signature("kfm", secret, body)}
     if scheme == "github":

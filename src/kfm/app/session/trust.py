@@ -46,7 +46,7 @@ class Trust:
         self._clock = clock
 
     def key_list(self) -> Keys | None:
-        """Return the list in force; None if the installation never had one."""
+        """Return the key list in force; None if the installation never had one."""
         from kfm.app.session.key_list_file import key_list_in_force
 
         return key_list_in_force(self._resolved, self._state)

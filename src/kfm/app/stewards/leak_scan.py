@@ -34,7 +34,7 @@ class KnownFingerprints(msgspec.Struct, frozen=True):
 
 
 class FileLeaks(msgspec.Struct, frozen=True):
-    """A file that is not clean."""
+    """A file in which a scan found protected values or that could not be read, with the broken rules."""
 
     file: str  # path below the scanned folder; a number if the name itself shows a protected value
     verdict: Verdict

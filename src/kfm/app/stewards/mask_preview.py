@@ -56,7 +56,7 @@ class RecordShown(msgspec.Struct, frozen=True):
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """The result of a preview. `publishable` is None if no labels were given."""
+    """The result of a masking preview. `publishable` is None if no labels were given."""
 
     policy: str
     version: str

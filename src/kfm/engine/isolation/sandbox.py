@@ -128,7 +128,7 @@ def in_memory(body: bytes) -> int:
 
 
 class _Given:
-    """The descriptor of a file: its own, or a new one in memory for a file that has none."""
+    """An open descriptor of a file: the file's own, or a new one in memory for a file that has none."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         file.seek(0)
@@ -199,7 +199,7 @@ def _stdout(child: subprocess.Popen[bytes]) -> BinaryIO:
 
 
 class _NoFrame(Exception):
-    """The output of the child is not a frame, so the rest is ignored."""
+    """Raised if the output of the child is not a frame; the rest of it is then ignored."""
 
 
 def _frame(frames: BinaryIO) -> tuple[bytes, bytes] | None:

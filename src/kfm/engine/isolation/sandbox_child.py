@@ -22,7 +22,7 @@ _LEFT_OUT = ("geopandas", "pyproj", "shapely")  # readers load these if they are
 
 
 class _Source:
-    """Standard input, read again from its first byte each time it is opened."""
+    """The source that the child reads: standard input, from its first byte each time it is opened."""
 
     def open(self) -> BinaryIO:
         os.lseek(0, 0, os.SEEK_SET)
@@ -30,7 +30,8 @@ class _Source:
 
 
 class _Frames:
-    """The channel for answers. Everything that a library writes to standard output is discarded."""
+    """The channel on which the child sends its answers. Everything that a library writes to standard output is
+    discarded."""
 
     def __init__(self) -> None:
         self._to = os.dup(1)

@@ -38,7 +38,7 @@ def write_manifest(
 
 
 def _with_deletions(new: Iterator[Line], old: Iterator[Key], tally: Tally) -> Iterator[Line]:
-    """Yield the new entries, and between them the removal of each old key that is not among them."""
+    """Yield the new entries in key order and, between them, a removal for each old key that no new entry has."""
     line = next(new, None)
     for key in old:
         tally.of_partition += 1

@@ -112,11 +112,11 @@ class Shelf:
         self._rows.pop(name, None)
 
     def forget(self) -> None:
-        """Drop everything that waits for the commit."""
+        """Drop all parts that wait for the commit."""
         self._rows, self._waiting = {}, 0
 
     def waiting(self) -> Rows:
-        """Return the rows that the commit writes."""
+        """Return the parts that the commit writes as rows."""
         return list(self._rows.items())
 
 
@@ -138,7 +138,7 @@ class Cutter:
             self.close()
 
     def close(self) -> None:
-        """End the current part."""
+        """End the current part, even if no line ends it by its key."""
         held, self.held = self.held, []
         keys, texts, entries, sizes = zip(*held, strict=True)
         body = "".join(texts).encode()
@@ -312,7 +312,7 @@ def _flat(first: bytes, rest: Iterable[bytes], tally: Tally) -> Iterator[Line]:
 
 
 def _root(shelf: Shelf, cutter: Cutter) -> Root:
-    """Return the root above a level that was cut as a whole."""
+    """Return the manifest whose tree has this level at the bottom, after the levels above it were cut."""
     while len(cutter.made) > 1:
         below, cutter = cutter, Cutter(shelf, cutter.level + 1)
         _merge(cutter, (), Changes(line for _, line in below.made), False, Tally())

@@ -52,7 +52,8 @@ def sealed_with(objects: Objects, digest: str) -> str:
 
 
 class DecryptingObjects:
-    """Decrypts objects when they are read. Denied if the key is missing. It writes like the store that it wraps."""
+    """An object store that decrypts objects when they are read. Denied if the key is missing. Writes go unchanged to
+    the store that it wraps."""
 
     def __init__(self, objects: Objects, keys: Keys) -> None:
         self._objects = objects
@@ -88,7 +89,7 @@ class DecryptingObjects:
 
 
 class EncryptedObjects(DecryptingObjects):
-    """Encrypts everything that is written, and decrypts what is read."""
+    """An object store that encrypts everything that is written, and decrypts what is read."""
 
     def __init__(
         self, objects: Objects, encryption: Encryption, told: Callable[[str, str], None] | None = None

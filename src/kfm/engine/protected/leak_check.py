@@ -31,7 +31,7 @@ MOST_COMING = 1 << 28  # the most bytes of a fetched source that are searched
 
 
 class Known(NamedTuple):
-    """The fingerprints under one key."""
+    """The fingerprints of protected values under one key."""
 
     marker: Marker
     prints: Fingerprints
@@ -174,14 +174,15 @@ def _candidates(objects: Objects, version: DatasetVersion) -> Iterator[bytes]:
 
 
 def _found(bodies: Iterable[bytes], marks: list[Known], standing: Classification | None) -> Counter[str]:
-    """Return the rules that deny, with counts. A match that could be chance is reviewed later, before publishing."""
+    """Return the rules by which these bytes may not be stored, with counts. A match that could be chance does not count
+    here; it is reviewed before publishing."""
     return _judged(bodies, marks, standing)[0]
 
 
 def _judged(
     bodies: Iterable[bytes], marks: list[Known], standing: Classification | None
 ) -> tuple[Counter[str], Counter[str]]:
-    """Return the rules that deny, and the rules that need a review, with counts."""
+    """Return the rules by which these bytes are denied, and those by which they need a review, with counts."""
     found: Counter[str] = Counter()
     doubts: Counter[str] = Counter()
     for body in bodies:

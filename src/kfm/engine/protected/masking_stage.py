@@ -157,7 +157,7 @@ def learn(context: RunContext, ref: SourceRef, contract: DataContract | None, ro
 
 
 def _is_public(context: RunContext, standing: Classification) -> bool:
-    """Return whether a version with data of this custodian is published."""
+    """Return whether any published version holds data of one of these custodians."""
     state = context.world.state
     for ref, _ in state.refs.all(refs.PUBLISHED):
         dataset = refs.parse(ref).dataset

@@ -55,7 +55,7 @@ class Protection(Struct):
         return found
 
     def at_hand(self) -> Iterator[CustodianKey]:
-        """Yield every key that can be read."""
+        """Yield every custodian's key that can be read here."""
         for custodian in self.custodians:
             try:
                 yield self.key_of(custodian)

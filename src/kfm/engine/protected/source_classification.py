@@ -136,7 +136,8 @@ class SourceClassifier:
         )
 
     def plain_digest(self, stored: str) -> str:
-        """Return the digest of the bytes in clear. A source that was not fetched again is decrypted from the store."""
+        """Return the digest of a source's unencrypted bytes. A source that was not fetched again is decrypted from the
+        store."""
         if stored not in self._plain and sealed_with(self._objects, stored):
             known = hashlib.sha256()
             with DecryptingObjects(self._objects, self.protection.with_id).open(stored) as file:
@@ -245,7 +246,7 @@ class SourceClassifier:
         return any(is_on(label, self._dataset, uri, base, plain, name) for label in labels)
 
     def names_of_bytes(self, plain: str) -> list[str]:
-        """Return the names under which the state may remember these bytes."""
+        """Return the names, one for each key, under which the state may remember these bytes as protected."""
         return [_of_bytes(self._key_with(key_id), plain) for key_id in self._keys]
 
     def _remembered(self, uri: str, base: str, plain: str) -> list[Classification]:
@@ -349,7 +350,7 @@ def is_more_closed(now: Classification, then: Classification) -> bool:
 
 
 def address(uri: str, base: str) -> str:
-    """Return the one text for an address by which the state remembers it."""
+    """Return the canonical text under which the state remembers an address."""
     return source_identity(uri, base)
 
 

@@ -47,7 +47,7 @@ class SourceMetadata(Record, frozen=True):
 
 
 class IdempotencyRow(Record, frozen=True):
-    """The ledger row of a run."""
+    """The row of one run in `idempotency.json`: its keys and how it ended."""
 
     run_id: str
     dataset_id: str

@@ -8,7 +8,7 @@ from kfm.model.records import Record
 
 
 class Check(Record, frozen=True):
-    """One gate and its decision."""
+    """One gate and its decision about the previewed version."""
 
     name: str
     passed: bool

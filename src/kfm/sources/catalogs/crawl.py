@@ -26,7 +26,7 @@ MOST_OFFERS = 100_000
 
 
 class PageBody(NamedTuple):
-    """The content of one address."""
+    """The bytes of one page, with their digest and media type."""
 
     digest: str
     media_type: str
@@ -43,7 +43,7 @@ class PageFetcher(Protocol):
 
 
 class Crawl:
-    """The pages read so far, and the limits."""
+    """Reads the pages of a catalog within limits, and remembers which were read."""
 
     def __init__(self, outside: PageFetcher, start: str, most_pages: int) -> None:
         self._outside = outside
@@ -119,7 +119,7 @@ class Crawl:
 
 
 class Group:
-    """A finding under construction."""
+    """A finding that is still being collected from the pages of a catalog."""
 
     def __init__(self, name: str, page: str) -> None:
         self.name = name
@@ -217,7 +217,7 @@ def number(value: object) -> float | None:
 
 
 def box(value: object) -> tuple[float, ...]:
-    """Return west, south, east and north, or () if the box is not on the globe."""
+    """Return a bounding box as west, south, east and north; () if it is not on the globe."""
     if not isinstance(value, list) or len(value) not in (4, 6):
         return ()
     numbers = [number(each) for each in value]

@@ -123,7 +123,8 @@ def _all(node: dict[str, Any], wanted: str) -> list[Any]:
 
 
 def _whole(value: object, nodes: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a node; a reference is looked up in `nodes`. Return None if there is no such node."""
+    """Return a node of a JSON-LD document; a reference is looked up in `nodes`. Return None if there is no such
+    node."""
     if isinstance(value, str):
         value = {"@id": value}
     if not isinstance(value, dict):

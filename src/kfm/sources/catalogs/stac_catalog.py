@@ -33,7 +33,7 @@ def _is_items(value: dict[str, Any]) -> bool:
 
 
 class _Groups:
-    """Items by collection. An item without a collection is a finding of its own."""
+    """Collects items by collection. An item without a collection is a finding of its own."""
 
     def __init__(self, crawl: Crawl) -> None:
         self.crawl = crawl
@@ -217,7 +217,7 @@ def _first(value: object, name: str) -> object:
 
 
 def _interval(value: object) -> tuple[str | None, ...]:
-    """Return the first and last instant, or () if one of them cannot be read."""
+    """Return the first and the last instant of an interval; () if one of them cannot be read."""
     if not isinstance(value, list) or len(value) != 2 or value == [None, None]:
         return ()
     for each in value:

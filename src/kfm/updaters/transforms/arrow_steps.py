@@ -53,7 +53,7 @@ def each(column: pa.Array, answer: Callable[[Any], Any], kind: Any) -> pa.Array:
 
 
 class Pipeline:
-    """The steps over a source. `schema` is that of the output."""
+    """The steps of an output over Arrow columns. `schema` is that of the result."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ def check_plain(schema: pa.Schema, output: str, known: Sequence[str] = ()) -> No
 
 
 def without_box(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with the geometry metadata of the source that is still true."""
+    """Return the schema without the bounding box of its geometries, which the steps may have changed."""
     said = {}
     if b"geo" in (schema.metadata or {}):
         geo = decode(schema.metadata[b"geo"], "geo")
@@ -156,7 +156,7 @@ def word_for(read: Reader, source: str, form: str, column: str) -> str:
 
 
 def shown(batches: Batches) -> Batches:
-    """Yield the batches without the hidden column."""
+    """Yield the batches without the hidden column of row numbers."""
     return (batch.select(batch.schema.names[:-1]) for batch in batches)
 
 
@@ -210,14 +210,14 @@ def _mask(said: FilterConfig, column: pa.Array) -> pa.Array:
 
 
 def _is_exact(kind: str, operand: Any) -> bool:
-    """Return whether Arrow compares these as Python does."""
+    """Return whether Arrow compares a column of this kind with this operand as Python does."""
     if type(operand) is int and abs(operand) <= MAX_INTEGER:
         return kind in ("integer", "number")
     return kind == "number" and type(operand) is float
 
 
 def _cast_type(schema: pa.Schema, name: str, kind: str) -> pa.DataType:
-    """Return the type after a cast. An integer that is cast to a number stays an integer."""
+    """Return the type of a column after a cast. An integer that is cast to a number stays an integer."""
     import pyarrow as pa
 
     before = schema.field(name).type
@@ -303,7 +303,7 @@ def _held(batches: Batches, schema: pa.Schema, at: Place) -> pa.Table:
 
 
 def _key(column: pa.Array) -> pa.Array:
-    """Return the values to compare; blank texts become null."""
+    """Return a key column as the values to compare; blank texts become null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -330,7 +330,7 @@ def _sort(by: Sequence[tuple[str, str]], schema: pa.Schema, at: Place, batches: 
 
 
 def _taken(table: pa.Table, rows: pa.Array) -> Batches:
-    """Yield some rows at a time: all at once would need twice the memory."""
+    """Yield the rows of a table with these numbers in batches: all at once would need twice the memory."""
     import pyarrow as pa
 
     columns = [arrow.plain(column) for column in table.columns]

@@ -36,7 +36,7 @@ Steps = Sequence[tuple[StepConfig, Place]]
 
 
 def is_for(size: int, layout: Layout, steps: Steps) -> bool:
-    """Return whether the size, layout and steps suit this engine."""
+    """Return whether a source of this size and layout, with these steps, suits the Arrow engine."""
     return (
         LEAST <= size <= MOST
         and bool(steps)
@@ -49,7 +49,7 @@ def is_for(size: int, layout: Layout, steps: Steps) -> bool:
 def table_as_csv(
     open_body: Callable[[], BinaryIO], layout: Layout, steps: Steps, partition_by: str, partition: str | None
 ) -> Iterator[bytes] | None:
-    """Return the output; None if the text engine must make it."""
+    """Return the output of the steps over a CSV table; None if the text engine must make it."""
     try:
         import pyarrow as pa
         import pyarrow.csv
@@ -185,7 +185,7 @@ class Columns:
         self.keep(pc.or_(fresh.take(back) if last else fresh, codes.blank))
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the lines as the text engine writes them."""
+        """Yield the remaining rows as lines, in the form that the text engine writes."""
         yield (line_of(self._names) + "\n").encode()
         size = len(self._columns[0]) if self._rows is None else len(self._rows)
         for start in range(0, size, arrow.BATCH):
@@ -250,7 +250,7 @@ def _blanks(texts: pa.Array) -> pa.Array:
 
 
 def _text_of(columns: Sequence[pa.Array]) -> bytes:
-    """Return lines of fields without commas, quotes or line ends."""
+    """Return columns as CSV lines; no field may hold a comma, a quote or a line end."""
     import pyarrow.compute as pc
 
     if len(columns) == 1:

@@ -39,12 +39,12 @@ class Deduplicator:
         return self._last or len(self._seen) > self._limit
 
     def fresh(self, keys: KeyTexts) -> list[bool]:
-        """Return which of these rows stay."""
+        """Return, for each row, whether it stays: whether its key was not seen before."""
         seen, add = self._seen, self._seen.add
         return [key is None or (key not in seen and not add(key)) for key in _compact(keys)]
 
     def lay_aside(self, payloads: Payloads, tags: Tags, keys: KeyTexts) -> None:
-        """Store rows that are not decided yet. The first tag of each is its number."""
+        """Store rows about which nothing is decided yet. The first tag of each row is its number."""
         counts = range(self._count, self._count + len(payloads))
         self._count += len(payloads)
         tagged: Tags = [(count, *tag) for count, tag in zip(counts, tags or [()] * len(payloads), strict=True)]
@@ -92,7 +92,7 @@ def _counted(_payloads: Payloads, tags: Tags) -> Keys:
 
 
 def _compact(keys: KeyTexts) -> Sequence[str | bytes | None]:
-    """Replace long keys by 128-bit digests."""
+    """Return the keys with long ones replaced by 128-bit digests."""
     if max(map(len, filter(None, keys) if None in keys else keys), default=0) <= _SHORT:  # type: ignore[arg-type]
         return keys
     return [key if key is None or len(key) <= _SHORT else _digest(key) for key in keys]

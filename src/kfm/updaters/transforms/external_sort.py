@@ -25,7 +25,7 @@ Keys = list[Sequence[Any]]  # one sequence per sort column; None: blank
 
 
 class Room(NamedTuple):
-    """How much a step may keep in memory, and where it writes the rest."""
+    """How much memory a step may use for rows and keys, and where it writes the rest."""
 
     scratch: Callable[[], BinaryIO]
     budget: int = 256 << 20  # approximate bytes of rows in memory
@@ -39,7 +39,7 @@ class Sorted(NamedTuple):
 
 
 class _Aside:
-    """The scratch file: parts, each made of frames that are written and read whole."""
+    """The scratch file of a sorter. It holds sorted parts, each made of frames that are written and read whole."""
 
     def __init__(self, room: Room) -> None:
         self.parts: list[_Part] = []
@@ -70,7 +70,8 @@ class _Aside:
 
 
 class Sorter:
-    """`keys` reads the keys of rows; `descending` says for each key whether the largest comes first."""
+    """Sorts rows within a memory limit. `keys` reads the keys of rows; `descending` says for each key whether the
+    largest comes first."""
 
     def __init__(
         self,
@@ -180,7 +181,7 @@ def _comparable(value: Any, descending: bool) -> tuple[int, Any]:
 
 
 class _Turned:
-    """A value with reversed order."""
+    """A value that compares in reversed order."""
 
     __slots__ = ("value",)
 

@@ -101,8 +101,8 @@ def mask_of(said: FilterConfig) -> Callable[[Sequence[str]], Mask]:
 
 
 class _Remembered:
-    """Caches the result per distinct value, because columns repeat values. A column with very many values is not
-    cached."""
+    """Caches the result of a test for each distinct value, because columns repeat values. A column with very many
+    values is not cached."""
 
     def __init__(self, mask: Callable[[Sequence[str]], Mask]) -> None:
         self._mask = mask
@@ -202,7 +202,7 @@ class Glob:
 
 
 class _Part:
-    """The text between two stars, with gaps for any one character."""
+    """A part of a pattern between two stars; `?` in it matches any one character."""
 
     def __init__(self, pieces: list[str]) -> None:
         self.size = sum(map(len, pieces)) + len(pieces) - 1

@@ -44,7 +44,7 @@ class Lookup:
 
 
 def key_of(values: Sequence[Any]) -> Key | None:
-    """Return the key; None if a part of it is blank."""
+    """Return the key of a join from its values; None if one of them is blank."""
     if any(map(is_blank, values)):
         return None
     return text_of(values[0]) if len(values) == 1 else tuple(map(text_of, values))

@@ -32,7 +32,7 @@ class Members:
 
 
 def own_members(format_: str) -> tuple[str, ...]:
-    """Return the columns that are members of a feature itself in this format."""
+    """Return the columns that, in this format, are members of the feature itself and not of its properties."""
     if format_ in VECTORS:
         return ("id", "geometry")
     return ITEM_MEMBERS if format_ == "stac" else FEATURE_MEMBERS

@@ -72,7 +72,7 @@ class Pipeline:
 
 
 class Pointers:
-    """Which pointers led to a value in any row."""
+    """Records which JSON pointers of a select led to a value in any row."""
 
     __slots__ = ("any", "found")
 

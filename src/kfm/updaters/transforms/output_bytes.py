@@ -138,14 +138,14 @@ def _gathered(parts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def copied(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the file unchanged."""
+    """Yield the bytes of a file unchanged."""
     with file:
         while chunk := file.read(1 << 20):
             yield chunk
 
 
 def whole(chunks: Iterator[bytes], limit: int) -> bytes | Iterator[bytes]:
-    """Return all bytes if they are few, else a stream."""
+    """Return all bytes if they are at most `limit`, else a stream of them."""
     held: list[Any] = []
     size = 0
     for chunk in chunks:

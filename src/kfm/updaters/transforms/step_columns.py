@@ -20,7 +20,7 @@ def asked(step: StepConfig) -> list[str]:
 
 
 def after(names: list[str], step: StepConfig) -> list[str]:
-    """Return the columns after a step, in order."""
+    """Return the column names that a table has after a step, in order."""
     if step.select:
         return list(step.select)
     if step.rename:
@@ -47,7 +47,7 @@ def check(names: Iterable[str], step: StepConfig, place: Place, *, pointers: boo
 
 
 def follow(names: Iterable[str], steps: Iterable[tuple[StepConfig, Place]], *, pointers: bool) -> list[str]:
-    """Return the columns at the end, after checking each step."""
+    """Check each step, and return the column names after the last one."""
     found = list(names)
     for step, place in steps:
         check(found, step, place, pointers=pointers)

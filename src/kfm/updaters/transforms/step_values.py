@@ -121,7 +121,7 @@ def cast_text(kind: str, text: str) -> Any:
 
 
 def place(value: Any) -> tuple[int, Any] | None:
-    """Return the place of a JSON value in an order: numbers, texts, booleans, then lists and objects; None for
+    """Return a sort key for a JSON value: numbers come first, then texts, booleans, lists and objects; None for
     blanks."""
     kind = type(value)
     if kind is str:

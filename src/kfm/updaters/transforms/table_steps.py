@@ -25,7 +25,7 @@ Column = Sequence[str]
 
 
 class Rows:
-    """Some rows of a stream. Columns, lines and numbers are computed on use."""
+    """A batch of rows on their way through the steps. Columns, lines and numbers are computed on use."""
 
     __slots__ = ("_cache", "_column", "_lines", "_numbers", "size")
 
@@ -94,7 +94,7 @@ class Rows:
 
 
 def _unknown() -> None:
-    """Return None: the lines are not known."""
+    """Return None, for rows that are not known as lines."""
 
 
 Stream = Iterator[Rows]
@@ -102,7 +102,8 @@ Op = Callable[[Stream], Stream]
 
 
 class Pipeline:
-    """The steps, fitted to the columns of one table. `names` and `types` are those at the end."""
+    """The steps of an output, fitted to the columns of one table. `names` and `types` are those of the columns at the
+    end."""
 
     def __init__(
         self,
@@ -286,7 +287,7 @@ def _before(rows: Rows, row: int) -> Stream:
 
 
 def _again(rows: Sorted, width: int) -> Rows:
-    """Return rows from stored lines."""
+    """Return sorted rows, parsed again from the lines that the sorter stored."""
     return Rows.of(Block.of_lines(rows.payloads, width), [number for (number,) in rows.tags] if rows.tags else ())
 
 
@@ -320,7 +321,7 @@ def _sort(
 def _sort_texts(
     by: list[int], descending: bool, width: int, carried: list[int], room: Room, numbered: bool, stream: Stream
 ) -> Stream:
-    """Sort where all keys are texts in the same direction."""
+    """Yield all rows sorted, for keys that are all texts with the same direction."""
     taken = [*by, *(i for i in carried if i not in by)]
     sorter = TextSorter(len(by), descending, room)
     try:
@@ -336,7 +337,7 @@ def _sort_texts(
 
 
 def _places(column: Column, kind: str) -> Sequence[Any]:
-    """Return the values to compare: texts, or numbers after a cast; None for blanks."""
+    """Return a column as the values to compare: texts, or numbers after a cast; None for blanks."""
     if kind in ("integer", "number"):
         sure = sure_numbers(column)
         return sure if sure is not None else [float(text) if text else None for text in column]

@@ -9,7 +9,7 @@ _NOUN = {"integer": "an integer", "number": "a number", "boolean": "true or fals
 
 
 class Place:
-    """A step of an output, for messages."""
+    """The step of an output that an error message names."""
 
     __slots__ = ("number", "output", "source", "verb")
 

@@ -64,7 +64,8 @@ class DeclaredUpdater(Updater):
         return [sources.pin(name, partition=partition) for name in self._sources]
 
     def plan(self, inputs: Sequence[SourceRef]) -> Plan:
-        """Plan everything; with a window, only the partitions in it, and the others are carried over."""
+        """Return a step for each output and partition; with a window, only for the partitions in it, and the others are
+        carried over."""
         return Plan(self._steps(inputs), complete=not any(source.partition for source in inputs))
 
     def _steps(self, inputs: Sequence[SourceRef]) -> Iterator[Step]:
@@ -137,8 +138,8 @@ class DeclaredUpdater(Updater):
         self, name: str, output: OutputConfig, partition: str | None, read: Reader, steps: Steps, lookup: Lookups,
         format_: str,
     ) -> Iterator[bytes] | None:  # fmt: skip
-        """Return Parquet made from Parquet; None for any other format, which the record engine makes after the check
-        here."""
+        """Return a Parquet output that was made from a Parquet source by columns. None for any other format: the record
+        engine then makes the output."""
         from kfm.parsing.arrow import parquet_pieces
         from kfm.updaters.transforms import arrow_steps, parquet_input
 
@@ -162,7 +163,8 @@ class DeclaredUpdater(Updater):
     def _of_texts(
         self, output: OutputConfig, partition: str | None, read: Reader, steps: Steps
     ) -> Iterator[bytes] | None:
-        """Return a large table made by columns, if that gives the same bytes; else None."""
+        """Return a large CSV output, made by the Arrow engine, if that gives the same bytes as the text engine; else
+        None."""
         source = read.inputs[self._sources.index(output.from_)]
         layout = source.layout or Layout()
         if not csv_arrow.is_for(source.size, layout, steps):
@@ -170,7 +172,8 @@ class DeclaredUpdater(Updater):
         return csv_arrow.table_as_csv(lambda: read.open(output.from_), layout, steps, output.partition_by, partition)
 
     def _lookup(self, read: Reader, step: StepConfig, place: Place) -> Lookup:
-        """Return the lookup, read once for all partitions, because a run reads the same bytes throughout."""
+        """Return the other source of a join by key. It is read once for all partitions, because a run reads the same
+        bytes throughout."""
         assert step.join is not None
         ref = read.inputs[self._sources.index(step.join.source)]
         key = f"{place} {ref.accepted_hash or ref.content_hash}"
@@ -252,7 +255,8 @@ def _of_records(
 
 
 def _columns(output: OutputConfig) -> list[str]:
-    """Return the columns of the last select and those added after it."""
+    """Return the columns of an output as far as its steps name them: those of the last select and those added
+    after it."""
     from kfm.updaters.transforms.step_columns import after
 
     found: list[str] = []

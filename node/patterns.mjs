@@ -162,7 +162,7 @@ class Speller {
     if (Object.hasOwn(KINDS, sign)) return KINDS[sign];
     if (Object.hasOwn(LETTERS, sign)) return LETTERS[sign];
     const code = char.length > 1 + sign.length ? parseInt(char.slice(2), 16) : sign.codePointAt(0);
-    if (code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) this.#fail("a code of no character", "", at);
+    if (code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) this.#fail("a code that is no character", "", at);
     return code;
   }
 

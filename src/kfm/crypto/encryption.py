@@ -7,9 +7,9 @@ Each chunk is AES-SIV (RFC 5297) under a key of 2 x 128 bits derived from the cu
 header, its number, whether it is the last, and the tag of the chunk before it. So a chunk that is left out, added,
 moved, taken from another file, or cut off at a boundary does not decrypt: only a complete file decrypts completely.
 
-Encryption is deterministic on purpose: an unchanged source has an unchanged digest, and without the key nobody can
-find the bytes from the SHA-256 of the encrypted bytes. Two facts are therefore visible: the length of a file, and
-that two files are equal or begin with the same chunks.
+Encryption is deterministic on purpose: an unchanged source has an unchanged digest, and a reader without the key cannot
+find the bytes from the SHA-256 of the encrypted bytes. Two facts are therefore visible: the length of a file, and that
+two files are equal or begin with the same chunks.
 """
 
 from __future__ import annotations

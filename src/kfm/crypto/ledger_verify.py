@@ -73,8 +73,8 @@ class _Head(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 def read_export(lines: Iterable[bytes]) -> tuple[str, list[str], Iterator[bytes]]:
-    """Return the origin, the checkpoints and the leaves. Lines are as a file yields them, with their ends. Raise
-    NoLedgerExport."""
+    """Return the origin, the checkpoints and the leaves of an exported ledger. The lines are those of the file, with
+    their ends. Raise NoLedgerExport if they do not have the form of an export."""
     rest = iter(lines)
     try:
         head = msgspec.json.decode(next(rest, b"").removesuffix(b"\n") + b"]}", type=_Head)

@@ -203,8 +203,8 @@ class _Following:
             tx.outbox.advance(name, last)
 
     def _send(self, entries: Sequence[LedgerEntry]) -> list[DeadLetter]:
-        """Return the messages that the sink refuses. They are found by halving the batch, so one refusal takes no other
-        message with it."""
+        """Send the messages of these ledger entries, and return those that the sink refuses. They are found by halving
+        the batch, so one refusal takes no other message with it."""
         if not entries:
             return []
         try:

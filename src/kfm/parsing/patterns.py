@@ -230,7 +230,7 @@ class _Re2Writer:
             return _LETTERS[char[1]]
         code = int(char[2:], 16) if len(char) > 2 else ord(char[1])
         if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-            raise self._fail("a code of no character", at=at)
+            raise self._fail("a code that is no character", at=at)
         return code
 
     def _range(self, low: int, high: int) -> str:

@@ -170,7 +170,8 @@ def all_plain(values: Any, room: int, whole: list[float]) -> bool:
 
 
 def exact_form(value: Any, room: int) -> Any:
-    """Return a copy in plain types that msgspec writes canonically, apart from the order of keys. Raise NoJsonForm."""
+    """Return a copy of a value in plain types that msgspec writes canonically, apart from the order of keys. Raise
+    NoJsonForm if it has no exact JSON form."""
     kind = type(value)
     if (kind is str and value.isascii()) or value is None or kind is bool:
         return value

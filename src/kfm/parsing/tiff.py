@@ -36,7 +36,7 @@ class Image(NamedTuple):
 
 
 def images(file: BinaryIO) -> list[Image]:
-    """Return the images of all directories, in file order. Raise NoTiff."""
+    """Return the images of all directories, in file order. Raise NoTiff if the file is not a valid TIFF."""
     head = _read(file, 0, 16)
     order = {b"II": "<", b"MM": ">"}.get(head[:2])
     if order is None:

@@ -21,7 +21,8 @@ class NoGeometry(ValueError):
 
 
 def box_of(body: bytes) -> Box | None:
-    """Return west, south, east and north of all positions; None if there are none. Raise NoGeometry."""
+    """Return west, south, east and north of all positions; None if there are none. Raise NoGeometry if the bytes are
+    not a geometry."""
     if len(body) == 21 and body[0] == 1:
         _, kind, x, y = _POINT.unpack(body)
         if kind == 1 and isfinite(x) and isfinite(y):
@@ -48,7 +49,8 @@ def _meaning(code: int) -> tuple[int, bool, int]:
 
 
 def as_geojson(body: bytes) -> dict[str, Any]:
-    """Return the GeoJSON geometry, with heights and without measures. Raise NoGeometry."""
+    """Return the GeoJSON geometry, with heights and without measures. Raise NoGeometry if GeoJSON has no such
+    geometry."""
     box_of(body)  # checks every count
     return _built(body, 0)[0]
 

@@ -202,7 +202,7 @@ def _used(run: PublicRun) -> Iterable[str]:
 
 
 def _before(run: PublicRun) -> list[tuple[str, str, str]]:
-    """Return the states of the ref before and after the run; [] if the ref did not change."""
+    """Return the states of the run's ref before and after the run; [] if the ref did not change."""
     if not run.ref or not run.before or run.before == run.version:
         return []
     id = f"kfm://ref/{run.ref}"
@@ -220,7 +220,7 @@ def _invalidated(run: PublicRun) -> list[str]:
 
 
 def _people(run: PublicRun) -> list[tuple[str, str]]:
-    """Return the custodians and authorities, with their IRIs."""
+    """Return the custodians and authorities that the labels of a run name, with their IRIs."""
     if run.labels is None:
         return []
     names = dict.fromkeys([*run.labels.custodians, *run.labels.authorities])

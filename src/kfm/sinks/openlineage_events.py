@@ -19,11 +19,11 @@ _OURS = (401, 403, 404, 405, 407)  # the address or the key is wrong, not the ev
 
 
 class FileSink:
-    """Writes each event exactly once, whatever process dies. Next to the file, `.index` has one bit per ledger entry
-    whose events are written.
+    """Appends each event to a file exactly once, whichever process is killed. Next to the file, `.index` has one bit
+    per ledger entry whose events are written.
 
-    The note before the bits gives the length of the file when they were true; lines after that length are read again.
-    If the file is removed, a new one begins, and old events are not written again.
+    The index begins with the length that the file had when the bits were written; lines after that length are read
+    again. If the file is removed, a new one begins, and old events are not written again.
     """
 
     name = "openlineage.file"

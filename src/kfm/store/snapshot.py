@@ -43,10 +43,12 @@ class SnapshotTables(SqliteTables):
 
 
 def read_files(path: str) -> tuple[bytes, bytes]:
-    """Return the database and its log as of one moment; b'' for a missing file. Raise Unavailable.
+    """Return the database and its log as of one moment; b'' for a missing file. Raise Unavailable if they change too
+    fast to be read.
 
     Both are read completely. If pages were read on demand, a checkpoint could have overwritten one with content newer
-    than our copy of the log; and the lock that prevents a checkpoint would be a write to a file next to it."""
+    than our copy of the log; and the lock that prevents a checkpoint would be a write to a file next to it.
+    """
     for attempt in range(ATTEMPTS):
         if attempt > 3:  # wait for a writer that keeps restarting its log
             time.sleep(attempt / 5000)

@@ -22,7 +22,8 @@ GROUP = "kfm.updaters"  # of entry points
 
 def load_updater(name: str, spec: str, at: Callable[[str], str]) -> Updater:
     """Return the updater of `file.py:Class` (a file in the installation's folder, found by `at`), of
-    `package.module:Class`, or of `package:NAME`, an entry point of an installed package. Raise BadInput."""
+    `package.module:Class`, or of `package:NAME`, an entry point of an installed package. Raise BadInput if it cannot be
+    loaded."""
     from kfm.updaters.local_imports import enter
 
     where, _, class_name = spec.rpartition(":")

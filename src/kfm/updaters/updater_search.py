@@ -29,7 +29,9 @@ def search(name: str, spec: str, at: Callable[[str], str]) -> None:
             tree = ast.parse(file.read())
     except (SyntaxError, ValueError) as problem:
         line = getattr(problem, "lineno", None) or 1
-        raise BadInput(f"{where}:{line}: the updater of dataset {name} is no Python", hint="correct it there") from None
+        raise BadInput(
+            f"{where}:{line}: the updater of dataset {name} is not valid Python", hint="correct it there"
+        ) from None
     except OSError as problem:
         reason = (problem.strerror or "").lower()
         raise BadInput(f"{where} cannot be read: {reason}", hint="look at its permissions") from None

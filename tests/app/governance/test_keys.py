@@ -133,7 +133,7 @@ def test_a_list_that_this_state_never_took_is_not_believed(site: Site) -> None:
     for path in sorted((site.folder / ".kfm").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     answer = site.kfm("freeze", "--reason", "x")
-    assert answer.code == 4 and "never took it" in answer.err
+    assert answer.code == 4 and "never accepted it" in answer.err
     file.unlink()
     assert site.kfm("freeze", "--reason", "x").code == 0
 

@@ -97,7 +97,7 @@ def proposed(resolved: Resolved, branch: str, named: list[str], *, every: bool =
 
 
 def _clear(folder: str) -> None:
-    """Remove the folders that killed processes left."""
+    """Remove the temporary folders of branches that killed processes left behind."""
     for name in os.listdir(folder) if os.path.isdir(folder) else ():
         pid = name.rpartition(".")[2]
         if not (pid.isdecimal() and os.path.exists(f"/proc/{pid}")):

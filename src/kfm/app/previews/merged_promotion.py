@@ -55,7 +55,9 @@ def differences(
     """Return everything that changed since this preview was built and approved. `merged` is what GitHub says, if it was
     asked. Raise BadInput if masks and labels do not match: to build the preview again would not help."""
     if not is_digest(approved):
-        raise BadInput("what was approved is not a digest", hint="it is in the report: sha256:<64 hex digits>")
+        raise BadInput(
+            "the approved preview is not named by a digest", hint="it is in the report: sha256:<64 hex digits>"
+        )
     found = []
     if approved != at:
         found.append(

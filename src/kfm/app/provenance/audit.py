@@ -285,7 +285,7 @@ def prove(session: Session, what: str, *, openings: bool = False) -> dict[str, A
     index = _index_of(session, what)
     hashes = _hashes(session)
     if not 1 <= index <= len(hashes):
-        raise Refused(f"there is no entry {index}", hint=f"the ledger has {len(hashes)}")
+        raise Refused(f"there is no entry {index}", hint=f"the ledger has {len(hashes)} entries")
     size, note = _last_note(session, index)
     way = merkle.inclusion_proof(hashes[:size], index - 1)
     leaf = next(session.state.ledger.leaves(after=index - 1))

@@ -27,7 +27,7 @@ def key_list_in_force(resolved: Resolved, state: State) -> Keys | None:
     if not known:
         if os.path.lexists(file):
             raise Denied(
-                f"{FILE} lies here, and this installation never took it",
+                f"{FILE} is here, but this installation never accepted it",
                 hint="restore the state it belongs to, or take the file away to begin again",
             )
         return None

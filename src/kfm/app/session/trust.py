@@ -1,4 +1,4 @@
-"""The keys that an installation signs with, and those it trusts: the key list's, if there is one."""
+"""The keys that an installation signs with, and those that it trusts: the keys of its key list, if there is one."""
 
 from __future__ import annotations
 

@@ -157,7 +157,8 @@ class _Done(NamedTuple):
 
 
 def _signed(options: argparse.Namespace, screen: Screen, made: Change, said: dict[str, str]) -> _Done:
-    """Sign the change with the keys given: it is done at once, or stored as a change request."""
+    """Sign a change of the labels with the given keys. The change takes effect at once, or is stored as a change
+    request if others must sign too."""
     signer = signer_of(options, said["reason"])
     with opened(options, screen, "write") as session:
         make_ready(made)

@@ -203,7 +203,7 @@ class _NoFrame(Exception):
 
 
 def _frame(frames: BinaryIO) -> tuple[bytes, bytes] | None:
-    """Return the next frame; None at the end of the output, even inside a frame."""
+    """Return the next frame of the child's output; None if the output ends, also in the middle of a frame."""
     head = frames.read(9)
     if len(head) < 9:
         return None

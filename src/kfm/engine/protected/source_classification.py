@@ -213,8 +213,8 @@ class SourceClassifier:
         return joined(found) if found else None
 
     def classification_now(self, ref: SourceRef) -> Classification | None:
-        """Return the classification today of a source that was read before. Its stored bytes count if the key is
-        available."""
+        """Return today's classification of a source that was read before. Labels on exact bytes count only if the key
+        that decrypts the stored bytes is available."""
         base = self._world.request.base_dir
         if not ref.sealed_with:
             return self.classification(ref.uri, base, ref.content_hash, ref.name)

@@ -124,7 +124,7 @@ class Speller {
     if (!first && !second) this.#fail("a repeat without a number");
     const least = Number(first);
     const most = second ? Number(second) : least;
-    if (Math.max(least, most) * deep > MAX_REPEAT) this.#fail("a repeat of more than 1,000, times the one in it,");
+    if (Math.max(least, most) * deep > MAX_REPEAT) this.#fail("a repeat of more than 1,000, also as a product of nested ones,");
     if (most < least) this.#fail("a repeat that ends before it begins");
     this.#grow(size * Math.max(most - 1, 0), deep * Math.max(most, 1));
     this.#last = null;

@@ -96,8 +96,8 @@ def _version() -> bool:
 
 
 def _stand_in() -> None:
-    """Give each stream that was closed at the start a file that cannot be written. Otherwise the next file that is
-    opened would get its number."""
+    """Open a file that cannot be written for each standard stream that was closed at the start. Otherwise the next file
+    that is opened would get the descriptor of that stream."""
     import os
 
     while (spare := os.open(os.devnull, os.O_RDONLY)) <= 2:

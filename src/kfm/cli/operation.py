@@ -63,7 +63,7 @@ def signer_of(options: argparse.Namespace, reason: str) -> Signer | None:
     if not options.key:
         return None
     if len(options.key) > 1:
-        raise BadInput("one signs with one key", hint="others sign with `kfm review approve`")
+        raise BadInput("a person signs with one key", hint="others sign with `kfm review approve`")
     if not reason.strip():
         raise BadInput("what is signed has a reason", hint="give it with --reason")
     return signer_at(options.key[0])

@@ -235,7 +235,7 @@ class Screen:
             self._progress_shown = False
 
     def finish(self) -> None:
-        """Flush everything. Raise while an error can still be reported."""
+        """Flush both streams. An error is raised here, while it can still be reported."""
         self._clear()
         try:
             self.out.flush()

@@ -182,7 +182,8 @@ def _bad(what: str) -> BadInput:
 
 
 def _check_list(listed: KeyList) -> None:
-    """Raise BadInput unless each name occurs once, each reference has a target, and all times have the one form."""
+    """Raise BadInput unless each name occurs once, each reference has a target, and all times are written in the same
+    format."""
     for what, names in (
         ("a person", [each.id for each in listed.people]),
         ("a custodian", [each.id for each in listed.custodians]),

@@ -111,8 +111,8 @@ def verify_export(lines: Iterable[bytes], verifiers: Sequence[Verifier], held: S
 
 
 def verify_leaves(leaves: Iterable[bytes], heads: Iterable[TreeHead], noted: Frontier | None = None) -> LedgerResult:
-    """Verify entries against checkpoints with verified signatures, and against the tree that the state stored, which
-    covers no entry by itself."""
+    """Verify ledger entries against checkpoints whose signatures are verified, and against `noted`, the tree that the
+    state stored. Only a checkpoint makes an entry count as covered."""
     wanted: dict[int, set[str]] = {}
     for head in heads:
         wanted.setdefault(head.size, set()).add(head.root)

@@ -50,7 +50,8 @@ class PageLetters:
             yield from self.letters(moved, entries[-1].index, entries[-1].run_id)
 
     def letters(self, datasets: Sequence[str], index: int = 0, run_id: str = "") -> Iterator[Letter]:
-        """Yield the pages. The front page comes before removals, so that it never links to a removed page."""
+        """Yield the messages that write or remove the pages of these datasets. The front page comes before removals, so
+        that it never links to a removed page."""
         now: dict[str, Paged] = {}
         pages: dict[str, bytes | None] = {}
         for dataset in datasets:

@@ -55,8 +55,8 @@ def _swapped(numbers: array[int]) -> array[int]:
 
 
 class MarkCollector:
-    """Collects marks in any order, often repeated. It groups them by their first byte, so that it never sorts more than
-    one of 256 groups at once."""
+    """Collects fingerprints in any order, often repeated. It groups them by their first byte, so that it never sorts
+    more than one of 256 groups at once."""
 
     __slots__ = ("_parts", "_room")
 

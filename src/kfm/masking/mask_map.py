@@ -43,7 +43,8 @@ def picture(points: Sequence[_Point], cells: Iterable[str], title: str) -> str:
 
 
 class _View:
-    """Maps degrees to drawing coordinates; all meridians are as far apart as they are in the middle."""
+    """Maps degrees to drawing coordinates. Meridians are drawn parallel, as far apart as they are in the middle of the
+    map."""
 
     def __init__(self, corners: Sequence[_Point]) -> None:
         lngs, lats = zip(*corners, strict=True) if corners else ((0.0,), (0.0,))

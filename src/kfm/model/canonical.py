@@ -83,7 +83,8 @@ def _without_points(body: bytes, whole: int) -> bytes:
 
 
 def _same_order(body: bytes) -> bool:
-    """Return whether UTF-8 and UTF-16 sort all keys alike: they differ only if characters of both ranges occur."""
+    """Return whether UTF-8 and UTF-16 sort all keys alike. They differ only if some characters are above U+FFFF and
+    others are between U+E000 and U+FFFF."""
     if b"\xee" not in body and b"\xef" not in body:  # U+E000..U+FFFF
         return True
     return not any(lead in body for lead in (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4"))  # above U+FFFF

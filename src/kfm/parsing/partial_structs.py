@@ -20,14 +20,15 @@ _Made = tuple[Any, Callable[[Any], Any] | None]  # a reduced type, and a functio
 
 
 def convert_partial(value: Any, type_: type[T]) -> T:
-    """Convert like `msgspec.convert`. Raise ValidationError where that does, with another text."""
+    """Convert a value to `type_` as `msgspec.convert` does. Raise ValidationError where that function does, but with
+    another text."""
     narrow, made = _narrow(type_, [value])
     found = msgspec.convert(value, narrow, strict=True)
     return found if made is None else made(found)  # type: ignore[no-any-return]
 
 
 def _narrow(type_: Any, values: Sequence[Any]) -> _Made:
-    """Return the reduced type that fits all these values."""
+    """Return a version of a type that has only the fields which occur in these values."""
     origin, arguments = get_origin(type_), get_args(type_)
     if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
         return _struct(type_, values) if all(type(value) is dict for value in values) else (type_, None)

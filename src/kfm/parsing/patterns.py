@@ -191,7 +191,7 @@ class _Re2Writer:
         least, most = (int(digits.lstrip("0")[:5] or 0) for digits in (first, second or first))
         size, deep = self._last
         if max(least, most) * deep > MAX_REPEAT:
-            raise self._fail(f"a repeat of more than {MAX_REPEAT:,}, times the one in it,")
+            raise self._fail(f"a repeat of more than {MAX_REPEAT:,}, also as a product of nested ones,")
         if second and most < least:
             raise self._fail("a repeat that ends before it begins")
         self._grow(size * max(most - 1, 0), deep * max(most, 1))

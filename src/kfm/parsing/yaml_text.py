@@ -146,8 +146,8 @@ class Texts:
         return out
 
     def _joint(self, parent: int) -> str:
-        """Return the characters that join the next line to this text; if the text ends here, return nothing and do not
-        move."""
+        """Return the characters that join the next line to this text, and move to that line. If the text ends here,
+        return nothing and do not move."""
         before = self.at
         self._skip(SPACES)
         gap, indent, start = self._blank_lines()

@@ -140,7 +140,7 @@ class ColumnCheck:
         return doubts
 
     def saw_all(self, values: Collection[str]) -> None:
-        """Note that the rows with these values passed unchanged."""
+        """Remember the values of rows that passed unchanged, if the values of the column must be unique."""
         self._seen |= _keys(set(values) - self.blanks)
         self._bound()
 
@@ -243,7 +243,7 @@ class ColumnCheck:
         return ""
 
     def saw(self, text: str) -> None:
-        """Note that the row with this value passed."""
+        """Remember the value of a row that passed, if the values of the column must be unique."""
         if not self.blank(text):
             self._seen.add(_key(text))
             self._bound()

@@ -185,7 +185,7 @@ def approval(session: Session, dataset: str, subject: str) -> tuple[list[str], i
 
 
 def signed_since(session: Session, dataset: str, subject: str, since: str) -> bool:
-    """Return whether everyone who must has signed after this moment that exactly this version is published."""
+    """Return whether all required people have approved, after this moment, that exactly this version is published."""
     keys = in_force(session)
     every = [*([session.offered] if session.offered is not None else []), *change_requests(session)]
     for order in every if keys is not None else ():

@@ -61,7 +61,8 @@ def faults(session: Session, move: RefMove, now_ms: int) -> list[Fault]:
 
 
 def rules_required(session: Session) -> dict[str, str]:
-    """Return the rules that apply here, with what each requires."""
+    """Return the rules of lineage and catalog that a promotion in this installation must meet, with what each
+    requires."""
     return {**CATALOG, **GRAPH} if session.resolved.config.catalog else GRAPH
 
 

@@ -31,7 +31,8 @@ _NOBODY = {"name": "kfm", "email": "kfm@localhost"}
 
 
 class Draft(Record, frozen=True):
-    """A proposal. `state`: `nothing` to propose, a `diff` (dry run), `open`, or `closed` by a person before."""
+    """The result of proposing discovered sources. `state`: `nothing` to propose, a `diff` (dry run), `open`, or
+    `closed` by a person before."""
 
     state: Literal["nothing", "diff", "open", "closed"]
     branch: str

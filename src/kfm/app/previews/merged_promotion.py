@@ -45,7 +45,7 @@ class Difference(Record, frozen=True):
 
     @property
     def denies(self) -> bool:
-        """Whether a person must agree first, rather than build the preview again."""
+        """Whether a person's agreement is missing. Other differences disappear when the preview is built again."""
         return self.rule.startswith(("approval.", "merge."))
 
 

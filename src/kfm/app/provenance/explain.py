@@ -111,7 +111,7 @@ def _maker(session: Session, thing: Thing) -> tuple[str, str]:
     if thing.version:
         made = session.state.ledger.version(thing.dataset, thing.version)
         if made is None:
-            raise Corrupt(f"who made {thing.version} is not recorded", hint="see `kfm doctor --deep`")
+            raise Corrupt(f"the run that made {thing.version} is not recorded", hint="see `kfm doctor --deep`")
         return made.run_id, ""
     if thing.run_id:  # a withdrawn ref, or a freeze flag
         return thing.run_id, ""
@@ -131,7 +131,7 @@ def _first_with(session: Session, dataset: str, version: str, digest: str) -> st
         seen.add(version)
         made = session.state.ledger.version(dataset, version)
         if made is None:
-            raise Corrupt(f"who made {version} is not recorded", hint="see `kfm doctor --deep`")
+            raise Corrupt(f"the run that made {version} is not recorded", hint="see `kfm doctor --deep`")
         before = made.supersedes
         if not before or before in seen:
             return made.run_id

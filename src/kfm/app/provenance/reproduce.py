@@ -98,7 +98,7 @@ def recorded_run(session: Session, text: str) -> Run:
         version = session.state.ledger.version(thing.dataset, thing.version)
         run = session.state.runs.get(version.run_id) if version is not None else None
         if run is None:
-            raise Corrupt(f"who made {thing.version} is not recorded", hint="see `kfm doctor --deep`")
+            raise Corrupt(f"the run that made {thing.version} is not recorded", hint="see `kfm doctor --deep`")
         return run
     if thing.kind != "run":
         raise BadInput(f"{thing.name} is no version and no run", hint="name a dataset, a version or a run")

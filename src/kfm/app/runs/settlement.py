@@ -61,7 +61,8 @@ def keep_ms(session: Session) -> int:
 
 
 def prune_inbox(session: Session, *, again: bool = False) -> None:
-    """Drop triggers that are older than the inbox keeps them. A failure is logged and stops nothing else."""
+    """Drop ended triggers that are older than the time for which the inbox keeps them. A failure is logged and stops
+    nothing else."""
     if session.mode == "write":
         try:
             prune(session.state, session.clock.now_ms(), keep_ms(session), again=again)

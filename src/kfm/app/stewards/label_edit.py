@@ -174,7 +174,7 @@ def _check(given: dict[str, Any]) -> None:
                 hint=f"did you mean {close}?" if close else "write its code, such as TK CS",
             )
     if given.get("expires") and not is_date(given["expires"]):
-        raise BadInput("the end of a consent is no day", hint="write it as 2027-06-30")
+        raise BadInput("the end of a consent is not a date", hint="write it as 2027-06-30")
     for name in ("custodian", "authority"):
         if not is_printable(given.get(name) or "") or len(given.get(name) or "") > 200:
             raise BadInput(f"the {name} is not one short line", hint="shorten it")

@@ -100,7 +100,7 @@ def reject(options: argparse.Namespace, screen: Screen) -> int:
 def _sign(options: argparse.Namespace, screen: Screen) -> int:
     said = person(options)
     if len(options.key) != 1:
-        raise BadInput("one signs with one key", hint="name your private key with --key FILE")
+        raise BadInput("a person signs with one key", hint="name your private key with --key FILE")
     signer = signer_at(options.key[0])
 
     def do(session: Session, _tell: Tell) -> Iterable[Receipt]:

@@ -138,8 +138,8 @@ Where = Callable[[str, Callable[[], Iterator[bytes]]], Objects]
 
 
 class ScreenedObjects(DecryptingObjects):
-    """For bytes that perhaps may not be stored in clear. They wait in a temporary file, encrypted with a key that is
-    kept nowhere, until `where` returns the store for them, by their digest or content."""
+    """An object store for bytes that perhaps may not be stored unencrypted. They wait in a temporary file, encrypted
+    with a key that is kept nowhere, until `where` returns the store for them, by their digest or content."""
 
     def __init__(self, objects: Objects, keys: Keys, where: Where, *, dry: bool) -> None:
         super().__init__(objects, keys)

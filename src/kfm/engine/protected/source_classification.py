@@ -360,8 +360,8 @@ def is_on(label: Label, dataset: str, uri: str, base: str, plain: str, name: str
 
 
 def meant(label: Label, uri: str, base: str, name: str = "") -> Label:
-    """Return a label on an address as a label on `uri`, if both name the same source; else the label as it is. A label
-    without a member or a query is on all of them, and a label may give the source's name in kfm.yml."""
+    """Return a label as a label on `uri` if it names the same source in another spelling; else return it unchanged. A
+    label without a member or a query is on all of them, and a label may give the source's name in kfm.yml."""
     said = label.of.source
     if not said or said == uri:
         return label
@@ -371,7 +371,7 @@ def meant(label: Label, uri: str, base: str, name: str = "") -> Label:
 
 
 def as_meant(labels: Labels, uri: str, base: str, name: str = "") -> Labels:
-    """Return the labels with every one that is on this source, however it is written, as a label on `uri`."""
+    """Return the labels. Each label that names this source in another spelling becomes a label on `uri`."""
     if not any(label.of.source for label in labels.labels):
         return labels
     return Labels(version=1, labels=tuple(meant(label, uri, base, name) for label in labels.labels))

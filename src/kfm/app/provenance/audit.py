@@ -312,7 +312,7 @@ def consistency(session: Session, old: str, new: str = "") -> dict[str, Any]:
     before, after = _note_of(session, old), _note_of(session, new) if new else _last_note(session, 0)
     if not 0 < before[0] <= after[0] <= len(hashes):
         raise Refused(
-            f"{before[0]} and {after[0]} are not an older and a newer size of this ledger, which has {len(hashes)} entries",
+            f"{before[0]} and {after[0]} are not an older and a newer size of a ledger of {len(hashes)} entries",
             hint="see `kfm audit verify`",
         )
     way = merkle.consistency_proof(hashes[: after[0]], before[0])

@@ -99,7 +99,7 @@ def _point(session: Session, text: str) -> Point:
             hint=f"see `kfm explain {thing.run_id}`, or name what it made",
         )
     if not thing.version:
-        raise BadInput(f"{printable(text)} is at no version", hint=f"see `kfm refs history {thing.ref or text}`")
+        raise BadInput(f"{printable(text)} points to no version", hint=f"see `kfm refs history {thing.ref or text}`")
     return Point("version", thing.dataset, thing.version)
 
 

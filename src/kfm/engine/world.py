@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # a run of public data does not load it
 
 
 class Settings(Struct, frozen=True):
-    """The settings that an installation may tune."""
+    """The settings of the engine that an installation may tune, such as threads and leases."""
 
     threads: int = 4
     window: int = 4096  # the most steps in flight at once, which is how many a crash can leave in doubt

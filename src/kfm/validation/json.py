@@ -258,7 +258,8 @@ class _Inspector:
         return bool(checks)
 
     def _others(self, members: dict[str, Any]) -> bool:
-        """Report members that the contract does not name. Their names are shown only next to a member that it names."""
+        """Report members that the contract does not name. Their names are shown only if the record also has a member
+        that the contract names."""
         if not self._names or self._names.issuperset(members):
             return False
         sure = not self._names.isdisjoint(members)

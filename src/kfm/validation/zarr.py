@@ -80,13 +80,13 @@ def _check_names(packed: zipfile.ZipFile) -> None:
 def _check_metadata(packed: zipfile.ZipFile, name: str) -> None:
     entry = packed.getinfo(name)
     if entry.file_size > MOST_METADATA:
-        raise NoGrid("what it says of itself is too long", "grid.size")
+        raise NoGrid("its metadata is too long", "grid.size")
     with packed.open(entry) as file:
         text = file.read(MOST_METADATA + 1)
     try:
         said = decode(text, "zarr")
     except BadInput as problem:
-        raise NoGrid("what it says of itself is no JSON", "zarr.unreadable") from problem
+        raise NoGrid("its metadata is not JSON", "zarr.unreadable") from problem
     _check_codecs(said)
 
 

@@ -156,7 +156,8 @@ def _at(session: Session, point: Point, text: str) -> str:
 
 
 def _owner(session: Session, text: str) -> Point:
-    """Return the dataset and zone of a bare version. BadInput unless exactly one matches."""
+    """Return the dataset and zone of a version that is named by its digest alone. BadInput unless exactly one
+    matches."""
     start, those = text, set[tuple[str, str, str]]()
     if len(start) < len("sha256:") + 4:
         raise BadInput(f"{printable(text)} is not a version", hint=HINT)

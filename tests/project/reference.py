@@ -85,7 +85,7 @@ def _configuration() -> str:
     parts.append(
         "One YAML or JSON file, `kfm.yml`, found upward from where you are or named by `--config`. Unknown keys "
         "are refused. `KFM_SECTION__KEY` in the environment overrides a key, e.g. `KFM_EXECUTE__THREADS=8`; "
-        "`kfm config show --resolved` tells each value and where it came from. The JSON Schema is "
+        "`kfm config show --resolved` shows each value and where it came from. The JSON Schema is "
         "[`schemas/config.json`](../../schemas/config.json).\n"
     )
     definitions = schema["$defs"]

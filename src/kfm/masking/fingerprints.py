@@ -276,6 +276,6 @@ def _written(scaled: int) -> bytes:
 
 
 def _cut(form: int, below: int) -> bytes:
-    """Return a number, given as an integer of its last digit, cut off to the fewest decimal places that are searched
-    for."""
+    """Return a number of degrees, cut off to the fewest decimal places that are compared. `form` counts units of the
+    last decimal place, and `below` of them are one unit of the result."""
     return _written(form // below if form >= 0 else -(-form // below))

@@ -160,7 +160,7 @@ class ManifestEntry(Record, frozen=True, omit_defaults=True):
 
 
 class ManifestPart(Record, frozen=True):
-    """One line of a part of a manifest that names parts; the lines are sorted by key."""
+    """One line of a manifest part that lists other parts: it names one of them. The lines are sorted by key."""
 
     depth: int  # levels of parts below it; 0: its lines are entries
     digest: str

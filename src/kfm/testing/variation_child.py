@@ -1,4 +1,5 @@
-"""The child process of a variation: a request on stdin, its result on stdout."""
+"""The child process of process_variation.py: it reads a request from stdin, runs the updater, and writes the result to
+stdout."""
 
 from __future__ import annotations
 

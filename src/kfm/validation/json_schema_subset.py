@@ -81,7 +81,7 @@ _SHAPES: dict[str, Callable[[Any], bool]] = {
 
 
 def schema_check(schema: Any) -> Callable[[Any], list[Break]]:
-    """Compile a schema that has no problems. The function returns the places where a value breaks it, at most
+    """Compile a schema without problems: return a function that returns the places where a value violates it, at most
     twenty."""
     check = _compile(schema)
 

@@ -148,7 +148,8 @@ _LIBRARY = (sys.modules["os"].__file__ or "").rpartition("/")[0] + "/"
 
 @cache
 def _library_file(path: str) -> str:
-    """Return `os.py` for that file of the standard library, and `pathlib.py` also if that is a package; else empty."""
+    """Return the file name of a module of the standard library, such as `os.py`; for a package its name with `.py`,
+    such as `pathlib.py`. Empty for any other path."""
     if path.startswith("<frozen "):
         return path[len("<frozen ") : -1] + ".py"
     inside = path[len(_LIBRARY) :] if path.startswith(_LIBRARY) else ""

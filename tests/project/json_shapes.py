@@ -398,7 +398,7 @@ SHAPES: dict[str, Shape] = {
             "cells": "how many there are",
             "publishable": "whether the labels allow publication; null if none were given",
             "rules": "the rules that forbid it",
-            "throw_away_key": "whether public ids are those of a real run",
+            "throw_away_key": "true: public ids are made with a throw-away key, and a run makes others",
             "hidden": "`records`, `by_rule`, `values` (withheld, by public column), `without_location`, "
             "`coarser_than_needed`",
             "columns": "`column`, `published` (its public name, or empty), `changed`, `withheld`, `why` (rules)",

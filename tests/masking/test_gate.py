@@ -12,7 +12,7 @@ import h3
 import pytest
 
 from kfm.errors import Denied
-from kfm.masking import leak_scanner
+from kfm.masking import leak_search
 from kfm.masking.fingerprints import Fingerprints, Marker, of_stored
 from kfm.masking.leak_scanner import one_cell, over_masked, scan
 from kfm.masking.mask import mask_columns
@@ -145,8 +145,9 @@ def test_a_few_rough_points_are_for_a_person_to_look_at() -> None:
 @pytest.mark.parametrize(
     "body", [b"PK\x03\x04\0\0", b"\x1f\x8b broken", gzip.compress(b"a" * 99, mtime=0)[:-9], b"\xff\xfe\0"]
 )
-def test_what_cannot_be_read_is_denied(body: bytes) -> None:
-    assert scan(body, KNOWN, MARKER).verdict == "deny"
+def test_what_cannot_be_read_is_for_a_person_to_review(body: bytes) -> None:
+    report = scan(body, KNOWN, MARKER)
+    assert report.verdict == "review" and [leak.rule for leak in report.leaks] == ["gate.unreadable"]
 
 
 def test_fingerprints_say_nothing_without_their_key() -> None:
@@ -210,7 +211,7 @@ def test_unnecessary_hiding_is_reported() -> None:
 @pytest.mark.parametrize("between", [" ", ",", "\n", '","'])
 def test_an_id_is_found_wherever_a_long_text_is_parted(between: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where its words lie on both sides; and what only begins like one is none."""
-    monkeypatch.setattr(leak_scanner, "_STRETCH", 40)
+    monkeypatch.setattr(leak_search, "_STRETCH", 40)
     known = MARKER.of(["14-BO-2000"], [], finer_than=7)
     for before in range(60):
         filler = between.join(["abcdefg"] * 20)[:before].rstrip("abcdefg") + between

@@ -1,9 +1,9 @@
 """Keyed fingerprints of protected values: they recognise a value and do not reveal it.
 
 Without the key a fingerprint is a random number, so a list of fingerprints may be stored where the protected bytes may
-not. An id is recognised in other case and punctuation, a point with fewer digits, rounded or cut off, and an H3 cell
-finer than the public one as a hexadecimal or decimal number. Reprojected coordinates and paraphrased text are not
-recognised.
+not. An id is recognised in other case and punctuation, a point with fewer digits, rounded or cut off, an H3 cell
+finer than the public one as a hexadecimal or decimal number, and free text by five words in a row. Reprojected
+coordinates and paraphrased text are not recognised.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ import msgspec
 from kfm.errors import Denied
 from kfm.masking import cells
 from kfm.masking.fingerprint_set import SIZE, MarkCollector, Marks, unpacked
+from kfm.masking.free_text import passages
 from kfm.model.records import Record
 from kfm.model.secret import SHORTEST, Secret
 
 FEWEST, MOST = 2, 7  # decimal places at which a point is recognised: a kilometre, and a centimetre
-ALONE = 5  # decimal places from which one coordinate alone is telling
+ALONE = 4  # decimal places from which the coordinates of a column are recognised without the other column
 LONGEST = 8  # most words of an id
 FEWEST_WORDS = 4  # an id is searched in at least this many words: 14BO20 may be written 14-BO-20
 _WORDS = re.compile(r"[^\W_]+")
 _DEGREES = re.compile(r"([-+]?)([0-9]{1,3})(?:\.([0-9]*))?")
+_blake2b = hashlib.blake2b
 _TOGETHER = 4096  # points per batch of cells
-Kind = Literal["id", "point", "latitude", "longitude", "near", "cell"]
+Kind = Literal["id", "point", "latitude", "longitude", "near", "cell", "text"]
 
 
 class _Stored(Record, frozen=True):
@@ -42,10 +44,12 @@ class _Stored(Record, frozen=True):
     singles: bytes | frozenset[str] = b""
     near: bytes | frozenset[str] = b""
     cells: bytes | frozenset[str] = b""
+    texts: bytes = b""
     longest: int = FEWEST_WORDS
     lengths: frozenset[int] = frozenset()
     records: int = 0
     weak: int = 0
+    alone: int = 5  # earlier states do not say it
 
 
 class Fingerprints(NamedTuple):
@@ -56,10 +60,18 @@ class Fingerprints(NamedTuple):
     singles: Marks = Marks()  # one coordinate, at each count of digits that is telling alone
     near: Marks = Marks()  # at the fewest digits, alone and together: to rule out other numbers quickly
     cells: Marks = Marks()  # finer than the public ones
+    texts: Marks = Marks()  # five words in a row of withheld free text
     longest: int = FEWEST_WORDS  # the most words that an id is searched in
     lengths: frozenset[int] = frozenset()  # lengths of ids in characters
     records: int = 0  # count of protected points
     weak: int = 0  # count of ids that are too short to be recognised
+    alone: int = ALONE  # the fewest decimal places of `singles`
+    united: tuple[Fingerprints, ...] = ()  # the sources, if these are those of several
+
+    @property
+    def sources(self) -> tuple[Fingerprints, ...]:
+        """The fingerprints of each source: how much of a table is enough depends on the size of that table."""
+        return self.united or (self,)
 
     def __or__(self, other: Fingerprints) -> Fingerprints:
         return Fingerprints(
@@ -68,17 +80,20 @@ class Fingerprints(NamedTuple):
             singles=self.singles | other.singles,
             near=self.near | other.near,
             cells=self.cells | other.cells,
+            texts=self.texts | other.texts,
             longest=max(self.longest, other.longest),
             lengths=self.lengths | other.lengths,
             records=self.records + other.records,
             weak=self.weak + other.weak,
+            alone=max(self.alone, other.alone),
+            united=tuple(one for one in (*self.sources, *other.sources) if one != _NONE),
         )
 
     def stored(self) -> bytes:
         """Return the stored form of one source's fingerprints, always the same bytes."""
-        parts = {name: getattr(self, name).packed() for name in ("ids", "points", "singles", "near", "cells")}
-        rest = _Stored(**parts, longest=self.longest, lengths=self.lengths, records=self.records, weak=self.weak)
-        return _encode(rest)
+        parts = {name: getattr(self, name).packed() for name in _SETS}
+        rest = ("longest", "lengths", "records", "weak", "alone")
+        return _encode(_Stored(**parts, **{name: getattr(self, name) for name in rest}))
 
 
 def of_stored(body: bytes) -> Fingerprints:
@@ -89,13 +104,17 @@ def of_stored(body: bytes) -> Fingerprints:
         singles=unpacked(kept.singles),
         near=unpacked(kept.near),
         cells=unpacked(kept.cells),
+        texts=unpacked(kept.texts),
         longest=kept.longest,
         lengths=kept.lengths,
         records=kept.records,
         weak=kept.weak,
+        alone=kept.alone,
     )
 
 
+_NONE = Fingerprints()
+_SETS = ("ids", "points", "singles", "near", "cells", "texts")
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -112,14 +131,19 @@ class Marker:
         self._key = hashlib.sha256(b"kfm:fingerprint:1\0" + key.reveal()).digest()
 
     def mark(self, kind: Kind, text: str) -> int:
-        return self._of(f"{kind}\0{text}".encode("utf-8", "surrogatepass"))
+        body = f"{kind}\0{text}".encode("utf-8", "surrogatepass")
+        return int.from_bytes(_blake2b(body, key=self._key, digest_size=12).digest()[:SIZE], "big")
 
-    def _of(self, body: bytes) -> int:
-        return int.from_bytes(hashlib.blake2b(body, key=self._key, digest_size=12).digest()[:SIZE], "big")
-
-    def of(self, ids: Iterable[str], points: Iterable[tuple[str, str]], *, finer_than: int) -> Fingerprints:
-        """Return the fingerprints of protected ids and of points, given as texts of latitude and longitude;
-        `finer_than` is the public resolution. Both are read once, and only fingerprints stay in memory."""
+    def of(
+        self,
+        ids: Iterable[str],
+        points: Iterable[tuple[str, str]],
+        *,
+        finer_than: int,
+        texts: Iterable[str] = (),
+    ) -> Fingerprints:
+        """Return the fingerprints of protected ids, of points, given as texts of latitude and longitude, and of free
+        text; `finer_than` is the public resolution. All are read once, and only fingerprints stay in memory."""
         known, waiting = MarkCollector(), iter(ids)
         lengths: set[int] = set()
         longest, weak = FEWEST_WORDS, 0
@@ -136,12 +160,16 @@ class Marker:
                 longest = max(longest, len(words))
             self._keep(bodies, known)
         places = self._places(iter(points), finer_than)
+        said, reading = MarkCollector(), (passage for text in texts for passage in passages(text))
+        while some := list(islice(reading, _TOGETHER)):
+            self._keep([f"text\0{one}".encode("utf-8", "surrogatepass") for one in some], said)
         return Fingerprints(
             ids=known.sorted(),
             points=places.points.sorted(),
             singles=places.singles.sorted(),
             near=places.near.sorted(),
             cells=places.cells.sorted(),
+            texts=said.sorted(),
             longest=longest,
             lengths=frozenset(lengths),
             records=len(places.pairs.sorted()),
@@ -247,6 +275,24 @@ class Degrees(NamedTuple):
         if 2 * rest < unit:
             return (-down if self.negative else down,)
         return (-down, -down - 1) if self.negative else (down, down + 1)
+
+    def nearest(self, digits: int) -> int:
+        """Return the number rounded to this count of decimal places, as an integer of the last digit."""
+        rounded: int
+        if digits >= self.places:
+            rounded = self.number * 10 ** (digits - self.places)
+        else:
+            unit = 10 ** (self.places - digits)
+            rounded = (self.number + unit // 2) // unit
+        return -rounded if self.negative else rounded
+
+    def common_form(self, digits: int) -> int:
+        """Return the number cut off at this count of decimal places, or rounded up if the next place is a nine: among
+        the forms of every number that is within a tenth of the last digit."""
+        unit: int = 10 ** max(self.places - digits, 0)
+        down, rest = divmod(self.number, unit)
+        form = down + (10 * rest >= 9 * unit)
+        return -form if self.negative else form
 
     def cut(self) -> bytes:
         """Return the number cut off after the fewest digits, with its sign: the lookup key of all its forms."""

@@ -1,39 +1,43 @@
 """The leak scanner compares bytes with the fingerprints, and checks the one-cell rule, before anything is published.
 
-`scan` searches any text (CSV, JSON, GeoJSON, NDJSON, prose) for protected ids, points and fine cells. A file that
-cannot be read is denied. `over_masked` reports values that were hidden without need, because data that hides everything
-is useless.
+`scan` searches a file for protected ids, points, columns, cells and passages, and `scan_all` several files together.
+Both open archives and encodings; what cannot be read is for a person to review. `over_masked` reports values that were
+hidden without need, because data that hides everything is useless.
+
+A file is denied for one id, one fine cell, or one point that is equal to five or more decimals. Every other match may
+be chance, so it counts against the size of the protected table and against chance, measured with shifted numbers:
+
+- three points within 1e-4 degrees (or all, if fewer are protected) deny; one or two are for a person to review;
+- rounded points deny if they are a fifth of the protected or of the scanned points;
+- one column alone, and points whose coordinates are apart, deny from five values and a fifth of the protected column;
+- five passages and a fifth of the protected or of the scanned ones deny; three are for a person to review.
 """
 
 from __future__ import annotations
 
 import math
 import re
-import zlib
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from kfm.masking import cells
-from kfm.masking.fingerprints import ALONE, FEWEST, MOST, Degrees, Fingerprints, Marker, degrees_of, is_weak, words_of
+from kfm.masking.contents import LARGEST as LARGEST
+from kfm.masking.contents import Contents
+from kfm.masking.fingerprints import Fingerprints, Marker
+from kfm.masking.leak_search import Hits, Search, distinct
 from kfm.masking.mask import Prepared
 from kfm.masking.public_record import WITHHELD, PublicRecord
 from kfm.model.records import Record
 
 Verdict = Literal["clean", "review", "deny"]
-LARGEST = 1 << 30  # bytes that a decompressed file may have
-_FINE = 4  # decimal places from which a single match is not a coincidence
-_SHARE = 0.2  # share of protected or scanned points from which rough matches are not a coincidence
+_SHARE = 0.2  # share of a protected column, or of what was scanned, from which matches are not a coincidence
 _FEW = 3
-_BACK = 16  # how many numbers back the other coordinate may be
-_APART = 4096  # characters that may be between the two
-_NUMBER = re.compile(r"(?<![\w.])[-+\u2212]?[0-9]{1,3}(?:\.[0-9]{1,25})?(?![\w.]*[\w])")
-_CELL = re.compile(r"(?<![0-9a-fA-F])(?:8[0-9a-fA-F]{14}|[0-9]{18,19})(?![0-9a-fA-F])")
-_BETWEEN = re.compile(r"[\s,;:\"'{}\[\]()<>]")
-_STRETCH = 1 << 20  # characters that are split into words at once
-_ESCAPED = re.compile(r"\\u([0-9a-fA-F]{4})|%([0-9a-fA-F]{2})")
+_COLUMN = 5
+_SHIFTS = (13, -22, 37)  # units of the last decimal, of the fourth if there are more
+_SAMPLE = 1 << 22  # characters in which chance is measured
+_BY_CHANCE = 3  # times as much as chance explains is not chance
 
 
 class Leak(Record, frozen=True):
@@ -48,227 +52,136 @@ class ScanReport(Record, frozen=True):
     leaks: tuple[Leak, ...] = ()
 
 
-class _Matches(NamedTuple):
-    ids: set[int]
-    cells: set[int]
-    points: dict[int, set[int]]  # by digits
-    singles: set[int]
-    numbers: int  # count of different numbers with a decimal point
-
-
 def scan(body: bytes, known: Fingerprints, marker: Marker) -> ScanReport:
     """Return whether these bytes contain anything protected. The name of the file plays no part."""
-    text = _text(body)
-    if text is None:
-        return ScanReport(verdict="deny", leaks=(Leak(rule="gate.unreadable", count=1),))
-    return _judged(_search(text, known, marker), known)
+    return scan_all(lambda: (body,), known, marker)
 
 
-def _text(body: bytes) -> str | None:
-    """Return the file as text; None if it is not text."""
-    if body[:2] == b"\x1f\x8b":
-        body = _unpacked(body) or b"\0"
-    if body[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        try:
-            text = body.decode("utf-16")
-        except UnicodeDecodeError:
-            return None
-    elif b"\0" in body:
-        return None
-    else:
-        text = body.decode("utf-8", "replace")
-    return _ESCAPED.sub(lambda found: chr(int(found[1] or found[2], 16)), text)
+def scan_all(bodies: Callable[[], Iterable[bytes]], known: Fingerprints, marker: Marker) -> ScanReport:
+    """Return whether these files together contain anything protected. `bodies` is called again if something matches, to
+    measure how much matches by chance."""
+    found, unreadable = _searched(bodies, known, marker)
+    counts = _counted(found, known)
+    control: list[list[_Counts]] = []
+    every = math.ceil(found.size / _SAMPLE)
+    size = _Size(found.numbers, len(found.passages), every)
+    certain = found.ids or found.cells or found.exact
+    if not certain and any(True for own in counts for _ in _judged(own, [], size)):
+        for shift in _SHIFTS if every <= 1 else _SHIFTS[:2]:
+            control.append(_counted(_searched(bodies, known, marker, shift, every)[0], known))
+    leaks: dict[str, int] = {}
+    verdicts: set[Verdict] = set()
+    for at, own in enumerate(counts):
+        for rule, verdict, count in _judged(own, [each[at] for each in control], size):
+            leaks[rule] = max(leaks.get(rule, 0), count)
+            verdicts.add(verdict)
+    for rule, marks in (("gate.id", found.ids), ("gate.cell", found.cells)):
+        if marks:
+            leaks[rule] = len(marks)
+            verdicts.add("deny")
+    if unreadable:
+        leaks["gate.unreadable"] = unreadable
+        verdicts.add("review")
+    worst: Verdict = "deny" if "deny" in verdicts else "review" if verdicts else "clean"
+    return ScanReport(
+        verdict=worst, leaks=tuple(Leak(rule=rule, count=leaks[rule]) for rule in _RULES if rule in leaks)
+    )
 
 
-def _unpacked(body: bytes) -> bytes | None:
-    """Return the content of all members of a gzip file; None if it is broken, cut off or too large."""
-    out = bytearray()
-    while body:
-        reader = zlib.decompressobj(wbits=31)
-        try:
-            out += reader.decompress(body, LARGEST - len(out))
-        except zlib.error:
-            return None
-        if not reader.eof or len(out) >= LARGEST:
-            return None
-        body = reader.unused_data.lstrip(b"\0")
-    return bytes(out)
+_RULES = (
+    "gate.id",
+    "gate.cell",
+    "gate.point",
+    "gate.point-rounded",
+    "gate.point-apart",
+    "gate.column",
+    "gate.coordinate",
+    "gate.text",
+    "gate.unreadable",
+)
 
 
-# ---------------------------------------------------------------------------------------------- search
+def _searched(
+    bodies: Callable[[], Iterable[bytes]], known: Fingerprints, marker: Marker, shift: int = 0, every: int = 1
+) -> tuple[Search, int]:
+    search, contents = Search(known, marker, shift, every), Contents()
+    for body in bodies():
+        for text in contents.texts(body):
+            search.add(text)
+    return search, contents.unreadable
 
 
-def _search(text: str, known: Fingerprints, marker: Marker) -> _Matches:
-    points: dict[int, set[int]] = {}
-    singles: set[int] = set()
-    numbers = _numbers(text, known, marker, points, singles) if known.near else 0
-    fine = set()
-    if known.cells:
-        marks = (marker.mark("cell", f"{cell:x}") for cell in {_cell(found[0]) for found in _CELL.finditer(text)})
-        fine = {mark for mark in marks if mark in known.cells}
-    ids = set(_ids(text, known, marker)) if known.ids else set()
-    return _Matches(ids, fine, points, singles, numbers)
+class _Counts(NamedTuple):
+    """How many protected values of one source matched."""
+
+    records: int
+    passages: int  # count of protected passages
+    exact: int
+    fine: int
+    rough: int
+    column: int  # the larger of the two columns
+    apart: int
+    alone: int
+    texts: int
 
 
-def _cell(token: str) -> int:
-    return int(token, 16 if len(token) == 15 else 10)
+class _Size(NamedTuple):
+    """How much was scanned."""
+
+    numbers: int
+    passages: int
+    every: int  # chance was measured in each so-manieth stretch
 
 
-def _ids(text: str, known: Fingerprints, marker: Marker) -> Iterator[int]:
-    """Yield marks of protected ids: every sequence of words that is as long as one of them. Words take many times the
-    memory of the text, so the text is split in stretches, each with the last words of the one before."""
-    words: list[str] = []
-    for stretch in _stretches(text):
-        words = words[1 - known.longest :] + words_of(stretch)
-        yield from _ids_of(words, known, marker)
-
-
-def _stretches(text: str) -> Iterator[str]:
-    """Yield the text in parts that end between words."""
-    start = 0
-    while start < len(text):
-        found = _BETWEEN.search(text, min(start + _STRETCH, len(text)))
-        end = found.end() if found else len(text)
-        yield text[start:end]
-        start = end
-
-
-def _ids_of(words: list[str], known: Fingerprints, marker: Marker) -> Iterator[int]:
-    lengths, longest, most = known.lengths, max(known.lengths), known.longest
-    sizes = [len(word) for word in words] + [longest + 1]  # longer than any id: ends every sequence
-    tried: set[str] = set()
-    for at, size in enumerate(sizes):
-        end = at + 1
-        while size <= longest:
-            if size in lengths:
-                plain = "".join(words[at:end])
-                if plain not in tried and not is_weak(plain):
-                    tried.add(plain)
-                    mark = marker.mark("id", plain)
-                    if mark in known.ids:
-                        yield mark
-            if end - at == most:
-                break
-            size += sizes[end]
-            end += 1
-
-
-class _Number(NamedTuple):
-    value: Degrees
-    digits: int
-    at: int
-    cut: str
-    latitude: bool  # at the fewest digits it matches a protected latitude
-    longitude: bool
-
-
-class _Near:
-    """Decides, with a cache, which numbers and pairs of numbers may belong to a protected point."""
-
-    def __init__(self, known: Fingerprints, marker: Marker) -> None:
-        self.known, self.marker = known.near, marker
-        self.numbers: dict[str, tuple[str, bool, bool]] = {}
-        self.pairs: dict[tuple[str, str], bool] = {}
-
-    def number(self, short: str) -> tuple[str, bool, bool]:
-        found = self.numbers.get(short)
-        if found is None:
-            value = degrees_of(short)
-            said = value.cut().decode() if value is not None else ""
-            found = self.numbers[short] = (said, self._has(f"lat:{said}"), self._has(f"lng:{said}"))
-        return found
-
-    def pair(self, lat: str, lng: str) -> bool:
-        found = self.pairs.get((lat, lng))
-        if found is None:
-            found = self.pairs[lat, lng] = self._has(f"{lat}:{lng}")
-        return found
-
-    def _has(self, text: str) -> bool:
-        return self.marker.mark("near", text) in self.known
-
-
-def _numbers(text: str, known: Fingerprints, marker: Marker, points: dict[int, set[int]], singles: set[int]) -> int:
-    """Search for points: each number near a protected one, together with each number shortly before it."""
-    near = _Near(known, marker)
-    last: deque[_Number] = deque(maxlen=_BACK)
-    different: set[str] = set()
-    for found in _NUMBER.finditer(text):
-        said = found[0].replace("\u2212", "-")
-        whole, _, fraction = said.partition(".")
-        short, latitude, longitude = near.number(f"{whole}.{fraction[:FEWEST]}")
-        new = bool(fraction) and said not in different
-        if new:
-            different.add(said)
-        if not (latitude or longitude):
-            continue
-        value = degrees_of(said)
-        if value is None:
-            continue
-        number = _Number(value, len(fraction), found.start(), short, latitude, longitude)
-        if new and number.digits >= ALONE:
-            singles |= _alone(number, known, marker)
-        for other in last:
-            if number.at - other.at > _APART:
-                continue
-            if other.latitude and longitude and near.pair(other.cut, short):
-                _pair(other, number, known, marker, points)
-            if latitude and other.longitude and near.pair(short, other.cut):
-                _pair(number, other, known, marker, points)
-        last.append(number)
-    return len(different)
-
-
-def _alone(number: _Number, known: Fingerprints, marker: Marker) -> set[int]:
-    digits = min(number.digits, MOST)
-    marks = {marker.mark(kind, f"{digits}:{form}") for form in number.value.forms(digits) for kind in _KINDS}
-    return {mark for mark in marks if mark in known.singles}
-
-
-_KINDS: tuple[Literal["latitude"], Literal["longitude"]] = ("latitude", "longitude")
-
-
-def _pair(lat: _Number, lng: _Number, known: Fingerprints, marker: Marker, points: dict[int, set[int]]) -> None:
-    """Compare a pair at the digits of the longer and of the shorter number, because a final zero is often omitted."""
-    for digits in {_between(max(lat.digits, lng.digits)), _between(min(lat.digits, lng.digits))}:
-        for a in lat.value.forms(digits):
-            for b in lng.value.forms(digits):
-                mark = marker.mark("point", f"{digits}:{a}:{b}")
-                if mark in known.points:
-                    points.setdefault(digits, set()).add(mark)
-
-
-def _between(digits: int) -> int:
-    return max(FEWEST, min(digits, MOST))
-
-
-def _judged(found: _Matches, known: Fingerprints) -> ScanReport:
-    """Return the verdict. Ids, fine cells and fine points are never a coincidence; rough points are, unless there are
-    many."""
-    exact = {mark for digits, marks in found.points.items() if digits >= _FINE for mark in marks}
-    rough = {mark for digits, marks in found.points.items() if digits < _FINE for mark in marks}
-    leaks = [
-        Leak(rule=rule, count=len(marks))
-        for rule, marks in (
-            ("gate.id", found.ids),
-            ("gate.cell", found.cells),
-            ("gate.point", exact),
-            ("gate.point-rounded", rough),
-            ("gate.coordinate", found.singles),
+def _counted(found: Search, known: Fingerprints) -> list[_Counts]:
+    apart: Hits = found.apart()
+    return [
+        _Counts(
+            records=one.records,
+            passages=len(one.texts),
+            exact=distinct(found.exact, one.points),
+            fine=distinct(found.fine, one.points),
+            rough=distinct(found.rough, one.points),
+            column=max(distinct(found.latitudes, one.singles), distinct(found.longitudes, one.singles)),
+            apart=distinct(apart, one.points),
+            alone=distinct(found.alone, one.singles),
+            texts=distinct(found.texts, one.texts),
         )
-        if marks
+        for one in known.sources
     ]
-    if not leaks:
-        return ScanReport(verdict="clean")
-    certain = found.ids or found.cells or exact
-    many = any(_many(len(marks), known.records, found.numbers) for marks in (rough, found.singles))
-    return ScanReport(verdict="deny" if certain or many else "review", leaks=tuple(leaks))
 
 
-def _many(hits: int, protected: int, numbers: int) -> bool:
-    if hits < min(_FEW, protected):
-        return False
-    return hits >= _SHARE * protected or hits >= _SHARE * math.ceil(numbers / 2)
+def _judged(own: _Counts, control: list[_Counts], size: _Size) -> Iterator[tuple[str, Verdict, int]]:
+    """Yield each rule that matches of one source break, with the verdict and the count."""
+    few, column = min(_FEW, own.records), min(_COLUMN, own.records)
+    share = _SHARE * own.records
+    points = math.ceil(size.numbers / 2)
+
+    def by_chance(name: str) -> float:
+        counts = [getattr(one, name) for one in control]
+        if size.every > 1 and control:  # a sample without a match does not mean that there is none by chance
+            return float(size.every * (sum(counts) + 1) / len(control))
+        return float(max(counts, default=0))
+
+    def beyond(name: str, least: float) -> bool:
+        return bool(getattr(own, name) >= least + _BY_CHANCE * by_chance(name))
+
+    if own.exact:
+        yield "gate.point", "deny", own.exact
+    elif own.fine > by_chance("fine"):
+        yield "gate.point", "deny" if beyond("fine", few) else "review", own.fine
+    if own.rough > by_chance("rough"):
+        many = beyond("rough", few) and own.rough >= min(share, _SHARE * points)
+        yield "gate.point-rounded", "deny" if many else "review", own.rough
+    if own.column and beyond("column", max(column, share)):
+        yield "gate.column", "deny", own.column
+    if own.apart and beyond("apart", max(column, share)):
+        yield "gate.point-apart", "deny", own.apart
+    if own.alone and beyond("alone", 2 if own.alone < _SHARE * size.numbers else 1):
+        yield "gate.coordinate", "review", own.alone
+    if own.texts >= min(_FEW, own.passages) and own.texts:
+        many = own.texts >= min(_COLUMN, own.passages) and own.texts >= _SHARE * min(own.passages, size.passages)
+        yield "gate.text", "deny" if many else "review", own.texts
 
 
 # ---------------------------------------------------------------------------------------------- the one-cell rule

@@ -1,14 +1,16 @@
-"""Compares outputs with the fingerprints of all protected data, so that nothing protected is published.
+"""Compares everything that could be published with the fingerprints of everything that is protected here.
 
-The check runs when a run has made something that could be published, and again before it is published. It finds a
-protected table under another name, with other line ends, as a part of its columns, as GeoJSON, or with rounded digits.
-It does not find coordinates in another projection, or text in other words. Errors show only rules and counts.
+The check runs when a run has made something that could be published, and again before it is published. It takes all
+files of a version together, opens archives and encodings, and reads numbers in every notation, so a protected table is
+not published under another name or in another machine form. A file that cannot be read, and a match that may be chance,
+are pending review. The check does not recognise coordinates of another projection and text in other words
+(docs/threat-model.md lists the forms). It reports rules and counts, never a value.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -18,7 +20,7 @@ from kfm.engine.run_context import RunContext
 from kfm.engine.stage_results import Executed, Planned
 from kfm.errors import Denied
 from kfm.masking.fingerprints import Fingerprints, Marker, of_stored
-from kfm.masking.leak_scanner import ScanReport, one_cell, scan
+from kfm.masking.leak_scanner import ScanReport, one_cell, scan, scan_all
 from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.manifests import entries
@@ -65,17 +67,20 @@ def check_made(context: RunContext, planned: Planned, executed: Executed) -> Non
     if not (marks := known(context.world.state, protection)):
         return
     waiting, results = dict(executed.tail_rows), executed.results
-    position = -1
-    for batch in planned.plan.each(context.world.state):
-        for step in batch:
-            position += 1
-            if step.key is None or not results.is_done(position):
-                continue
-            _, name, _, media_type = results.get(position)
-            body = waiting.get(name)
-            said = canonical([list(step.key), media_type, results.described.get(position, {})])
-            bodies = [context.world.objects.read(name) if body is None else body, said]
-            _deny(_found(bodies, marks, context.standing), f"what this run of {context.dataset} has made")
+
+    def bodies() -> Iterator[bytes]:
+        position = -1
+        for batch in planned.plan.each(context.world.state):
+            for step in batch:
+                position += 1
+                if step.key is None or not results.is_done(position):
+                    continue
+                _, name, _, media_type = results.get(position)
+                body = waiting.get(name)
+                yield context.world.objects.read(name) if body is None else body
+                yield canonical([list(step.key), media_type, results.described.get(position, {})])
+
+    _deny(_found(bodies, marks, context.standing), f"what this run of {context.dataset} has made")
 
 
 def check_fetched(state: State, protection: Protection, dataset: str, pieces: Iterable[bytes]) -> None:
@@ -108,7 +113,7 @@ def check_published(context: RunContext, move: RefMove) -> None:
     protection = context.guards.protection
     if protection is None or not (marks := known(context.world.state, protection)):
         return
-    found, doubts = _judged(_candidates(context.world.objects, version), marks, standing)
+    found, doubts = _judged(lambda: _candidates(context.world.objects, version), marks, standing)
     if found:
         reasons = [f"{rule}: {count}" for rule, count in sorted(found.items())]
         _refuse(context, move, reasons, f"{move.ref} may not move: something protected was found in it")
@@ -173,25 +178,28 @@ def _candidates(objects: Objects, version: DatasetVersion) -> Iterator[bytes]:
         yield objects.read(entry.digest)
 
 
-def _found(bodies: Iterable[bytes], marks: list[Known], standing: Classification | None) -> Counter[str]:
-    """Return the rules by which these bytes may not be stored, with counts. A match that could be chance does not count
-    here; it is reviewed before publishing."""
+Bodies = Callable[[], Iterable[bytes]]
+
+
+def _found(bodies: Bodies, marks: list[Known], standing: Classification | None) -> Counter[str]:
+    """Return the rules that deny, with counts; a match that may be chance is reviewed before it is published."""
     return _judged(bodies, marks, standing)[0]
 
 
-def _judged(
-    bodies: Iterable[bytes], marks: list[Known], standing: Classification | None
-) -> tuple[Counter[str], Counter[str]]:
-    """Return the rules by which these bytes are denied, and those by which they need a review, with counts."""
+def _judged(bodies: Bodies, marks: list[Known], standing: Classification | None) -> tuple[Counter[str], Counter[str]]:
+    """Return the rules that deny all these files together, and those that a person has to review."""
     found: Counter[str] = Counter()
     doubts: Counter[str] = Counter()
-    for body in bodies:
-        own, rest = _of_cells(body, standing)
-        reports = [own, *(scan(rest, one.prints, one.marker) for one in marks)]
-        for report in reports:
-            kind = {"deny": found, "review": doubts}.get(report.verdict)
-            if kind is not None:
-                kind.update({leak.rule: leak.count for leak in report.leaks})
+
+    def without_cells() -> Iterator[bytes]:
+        return (_of_cells(body, standing)[1] for body in bodies())
+
+    reports = [_of_cells(body, standing)[0] for body in bodies()]
+    reports += [scan_all(without_cells, one.prints, one.marker) for one in marks]
+    for report in reports:
+        kind = {"deny": found, "review": doubts}.get(report.verdict)
+        if kind is not None:
+            kind.update({leak.rule: leak.count for leak in report.leaks})
     return found, doubts
 
 

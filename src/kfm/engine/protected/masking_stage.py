@@ -189,7 +189,16 @@ def _prints(
     names = [name for name in table if name not in shown and (_is_id(name) or (policy and name == policy.record_id))]
     ids = [str(one).strip() for name in names for one in table.get(name, ()) if isinstance(one, (str, int))]
     texts = [(str(lat).strip(), str(lng).strip()) for lat, lng in pairs if lat is not None and lng is not None]
-    return Marker(keys.fingerprints(key)).of(ids, texts, finer_than=resolution)
+    places = set() if policy is None else {policy.location.latitude, policy.location.longitude}
+    free = [name for name in table if not _is_shown(name, policy) and name not in names and name not in places]
+    withheld = (one for name in free for one in table[name] if isinstance(one, str))
+    return Marker(keys.fingerprints(key)).of(ids, texts, finer_than=resolution, texts=withheld)
+
+
+def _is_shown(name: str, policy: MaskingPolicy | None) -> bool:
+    """Return whether masking publishes values of a column; free text only if a person reviewed it."""
+    rule = policy.columns.get(name) if policy is not None else None
+    return rule is not None and (rule.kind != "text" or bool(rule.reviewed_by))
 
 
 def _is_id(name: str) -> bool:

@@ -85,6 +85,22 @@ def test_four_values_of_a_column_do_not_deny_and_eight_do() -> None:
     assert scan(latitudes(8), KNOWN, MARKER).verdict == "deny"
 
 
+POINTS = (
+    "3.81234567e+01 1.01765432e+02", "N38.1234567 W101.765432", "38.123457 258.234568", "38.123457 101.765432",
+    "38\u00b007'24.444\" 101\u00b045'55.555\"", "38 07.40740 N, 101 45.92592 W", "3807.40740,N,10145.92592,W",
+    "38123457 -101765432", "\uff13\uff18.\uff11\uff12\uff13\uff14\uff15\uff17 -101.765432", "38,123457;-101,765432",
+    "&#51;8.123457, -101&#46;765432", "POINT(-101.765432 38.123457)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", POINTS)
+def test_a_coordinate_in_any_notation_is_recognised(text: str) -> None:
+    known = MARKER.of([], [("38.1234567", "-101.7654320")], finer_than=7)
+    assert scan(text.encode(), known, MARKER).verdict == "deny"
+    elsewhere = MARKER.of([], [("37.1234567", "-101.7654320")], finer_than=7)
+    assert scan(text.encode(), elsewhere, MARKER).verdict != "deny"
+
+
 def moved(row: int) -> str:
     return f"{float(ROWS[row].lat) + 6e-5:.6f},{float(ROWS[row].lng) - 6e-5:.6f}\n"
 

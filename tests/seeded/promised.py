@@ -87,6 +87,30 @@ PROMISED: dict[str, Bug] = {
         "_Place(resolution,",
         "tests/masking/test_mask.py::test_a_cell_is_never_finer_than_what_the_source_knows",
     ),
+    "one column of a protected table is no leak": Bug(
+        "kfm.masking.leak_scanner:_judged",
+        'if own.column and beyond("column", max(_COLUMN, share)):',
+        "if False:",
+        "tests/masking/test_forms.py::test_four_values_of_a_column_do_not_deny_and_eight_do",
+    ),
+    "a file that cannot be read is clean": Bug(
+        "kfm.masking.leak_scanner:scan_all",
+        "    if unreadable:\n",
+        "    if False:\n",
+        "tests/masking/test_gate.py::test_what_cannot_be_read_is_for_a_person_to_review",
+    ),
+    "a town near a site is denied": Bug(
+        "kfm.masking.leak_scanner:_judged",
+        '"deny" if beyond("fine", few) else "review"',
+        '"deny"',
+        "tests/masking/test_forms.py::test_one_near_point_among_towns_is_reviewed_and_three_are_denied",
+    ),
+    "longitudes from 0 to 360 are no longitudes": Bug(
+        "kfm.masking.leak_search:Search._readings",
+        "if high > 180_0000 and low <= 360_0000:",
+        "if False:",
+        "tests/masking/test_forms.py::test_a_coordinate_in_any_notation_is_recognised",
+    ),
     "the public sees finer cells": Bug(
         "kfm.masking.mask:_cells",
         "cells.cells_of(latitudes, longitudes, resolution)",

@@ -17,7 +17,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from kfm.masking import sqlite_records
 from kfm.masking.notations import ascii_numbers, binary_numbers
@@ -34,6 +34,9 @@ _BASE64 = re.compile(
     r"[A-Za-z0-9+/_-]{16,}(?:\r?\n[A-Za-z0-9+/_-]{16,})*(?:\r?\n[A-Za-z0-9+/_-]{1,76}(?![^\s=]))?={0,2}"
 )
 _CONTROL = bytes(n for n in range(32) if n not in (9, 10, 11, 12, 13, 27)) + b"\x7f"
+
+
+Body = TypeVar("Body", bytes, str)
 
 
 class _Unreadable(Exception):
@@ -93,7 +96,7 @@ class Contents:
             return self._tar(body)
         return None
 
-    def _take(self, body: bytes) -> bytes:
+    def _take(self, body: Body) -> Body:
         self._room -= len(body)
         if self._room <= 0:
             raise _Unreadable
@@ -154,8 +157,9 @@ class Contents:
         blobs: list[bytes] = []
         try:
             for row in rows:
-                blobs += [value for value in row if isinstance(value, bytes)]
+                blobs += [self._take(value) for value in row if isinstance(value, bytes)]
                 lines.append("\t".join(str(value) for value in row if not isinstance(value, bytes)))
+                self._take(lines[-1])
                 if len(lines) == 4096:
                     yield from self._of_text("\n".join(lines), depth)
                     lines = []

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 WORDS = 5
 _LETTERS = 20  # fewer, and the passage is a phrase that any text may have
-_RUN = re.compile(r"[^\W\d_]+(?:[^\w]{1,3}[^\W\d_]+){4,}")
+_RUN = re.compile(r"(?<![^\W_])[^\W\d_]{1,40}(?:[^\w]{1,3}[^\W\d_]{1,40}){4,}")
 _WORD = re.compile(r"[^\W\d_]+")
 
 

@@ -9,7 +9,8 @@ be chance, so it counts against the size of the protected table and against chan
 
 - three points within 1e-4 degrees (or all, if fewer are protected) deny; one or two are for a person to review;
 - rounded points deny if they are a fifth of the protected or of the scanned points;
-- one column alone, and points whose coordinates are apart, deny from five values and a fifth of the protected column;
+- one column alone denies from five values and a fifth of the protected column, within 1e-5 degrees;
+- points whose coordinates are apart deny from three points and a fifth of the protected ones;
 - five passages and a fifth of the protected or of the scanned ones deny; three are for a person to review.
 """
 
@@ -153,7 +154,7 @@ def _counted(found: Search, known: Fingerprints) -> list[_Counts]:
 
 def _judged(own: _Counts, control: list[_Counts], size: _Size) -> Iterator[tuple[str, Verdict, int]]:
     """Yield each rule that matches of one source break, with the verdict and the count."""
-    few, column = min(_FEW, own.records), min(_COLUMN, own.records)
+    few = min(_FEW, own.records)
     share = _SHARE * own.records
     points = math.ceil(size.numbers / 2)
 
@@ -173,9 +174,9 @@ def _judged(own: _Counts, control: list[_Counts], size: _Size) -> Iterator[tuple
     if own.rough > by_chance("rough"):
         many = beyond("rough", few) and own.rough >= min(share, _SHARE * points)
         yield "gate.point-rounded", "deny" if many else "review", own.rough
-    if own.column and beyond("column", max(column, share)):
+    if own.column and beyond("column", max(_COLUMN, share)):
         yield "gate.column", "deny", own.column
-    if own.apart and beyond("apart", max(column, share)):
+    if own.apart and beyond("apart", max(few, share)):
         yield "gate.point-apart", "deny", own.apart
     if own.alone and beyond("alone", 2 if own.alone < _SHARE * size.numbers else 1):
         yield "gate.coordinate", "review", own.alone

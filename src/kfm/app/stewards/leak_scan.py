@@ -52,6 +52,7 @@ class ScanResult(msgspec.Struct, frozen=True):
 def known_of_file(file: str, mask: str, key: str, env: Any) -> KnownFingerprints:
     """Return the fingerprints of the protected values in a file. Both sides are fingerprinted now, so without a key a
     random one is used. BadInput if the file lacks the column of record ids."""
+
     policy = policy_at(mask)
     table = columns_of(read_bytes(file), file)
     marker = Marker(secret_at(key, env) if key else Secret(os.urandom(SHORTEST)))

@@ -189,10 +189,16 @@ def _prints(
     names = [name for name in table if name not in shown and (_is_id(name) or (policy and name == policy.record_id))]
     ids = [str(one).strip() for name in names for one in table.get(name, ()) if isinstance(one, (str, int))]
     texts = [(str(lat).strip(), str(lng).strip()) for lat, lng in pairs if lat is not None and lng is not None]
-    places = set() if policy is None else {policy.location.latitude, policy.location.longitude}
-    free = [name for name in table if not _is_shown(name, policy) and name not in names and name not in places]
-    withheld = (one for name in free for one in table[name] if isinstance(one, str))
+    withheld = withheld_texts(table, policy, names)
     return Marker(keys.fingerprints(key)).of(ids, texts, finer_than=resolution, texts=withheld)
+
+
+def withheld_texts(table: Columns, policy: MaskingPolicy | None, ids: Sequence[str]) -> Iterator[str]:
+    """Yield the texts of the columns that masking does not publish; `ids` are columns that are recognised anyway."""
+    places = () if policy is None else (policy.location.latitude, policy.location.longitude)
+    for name, column in table.items():
+        if not _is_shown(name, policy) and name not in ids and name not in places:
+            yield from (one for one in column if isinstance(one, str))
 
 
 def _is_shown(name: str, policy: MaskingPolicy | None) -> bool:

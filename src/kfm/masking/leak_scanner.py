@@ -176,7 +176,7 @@ def _judged(own: _Counts, control: list[_Counts], size: _Size) -> Iterator[tuple
         yield "gate.point-rounded", "deny" if many else "review", own.rough
     if own.column and beyond("column", max(_COLUMN, share)):
         yield "gate.column", "deny", own.column
-    if own.apart and beyond("apart", max(few, share)):
+    if own.apart > max(own.exact, own.fine, own.rough) and beyond("apart", max(few, share)):
         yield "gate.point-apart", "deny", own.apart
     if own.alone and beyond("alone", 2 if own.alone < _SHARE * size.numbers else 1):
         yield "gate.coordinate", "review", own.alone

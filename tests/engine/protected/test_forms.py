@@ -90,7 +90,7 @@ def outcome(site: Kfm, name: str) -> str:
         shown = promoted.err
         if promoted.code == 0 and Path("public/datasets", name).exists():
             return "published"
-        if promoted.code == 4 and "is held" in shown:
+        if promoted.code == 4 and "is pending review" in shown:
             return "pending review"
     assert "gate." in shown, shown
     assert not Path("public/datasets", name).exists()

@@ -123,7 +123,7 @@ def check_published(context: RunContext, move: RefMove) -> None:
             context,
             move,
             reasons,
-            f"{move.ref} is pending review: what was found in it may be chance, or protected",
+            f"{move.ref} is pending review: it may contain something protected, or part of it cannot be read",
             rule=LOOK,
             hint="review it, see `kfm review list`; a signature for exactly this version then counts as the review",
         )

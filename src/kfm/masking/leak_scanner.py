@@ -164,14 +164,18 @@ def _judged(own: _Counts, control: list[_Counts], size: _Size) -> Iterator[tuple
             return float(size.every * (sum(counts) + 1) / len(control))
         return float(max(counts, default=0))
 
+    def exceeds_chance(name: str) -> bool:
+        """What was measured in a sample is uncertain, so twice as much is still chance there."""
+        return bool(getattr(own, name) > by_chance(name) * (2 if size.every > 1 else 1))
+
     def beyond(name: str, least: float) -> bool:
         return bool(getattr(own, name) >= least + _BY_CHANCE * by_chance(name))
 
     if own.exact:
         yield "gate.point", "deny", own.exact
-    elif own.fine > by_chance("fine"):
+    elif exceeds_chance("fine"):
         yield "gate.point", "deny" if beyond("fine", few) else "review", own.fine
-    if own.rough > by_chance("rough"):
+    if exceeds_chance("rough"):
         many = beyond("rough", few) and own.rough >= min(share, _SHARE * points)
         yield "gate.point-rounded", "deny" if many else "review", own.rough
     if own.column and beyond("column", max(_COLUMN, share)):

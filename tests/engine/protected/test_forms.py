@@ -70,10 +70,10 @@ def authored(name: str, files: Files) -> None:
 def _write(name: str, code: str, sources: str) -> None:
     installation(dataset("sites", "sites.csv", mask=True))
     Path("sites.csv").write_text(SITES)
-    Path("given.py").write_text(code)
+    Path(f"{name}_code.py").write_text(code)
     with Path("kfm.yml").open("a") as file:
         file.write(
-            f"  {name}:\n    updater: given.py:Given\n    title: parks\n    license: CC0-1.0\n"
+            f"  {name}:\n    updater: {name}_code.py:Given\n    title: parks\n    license: CC0-1.0\n"
             f"    sensitivity: public\n    sources:\n{sources}"
         )
 

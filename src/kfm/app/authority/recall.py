@@ -6,11 +6,10 @@ installation that has protected data, and after every tightened label.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kfm.app.authority.classification import classification_now
 from kfm.app.authority.run_setup import context_of
-from kfm.app.session.datasets import Recalled, public_retention
+from kfm.app.session.datasets import public_retention
+from kfm.app.session.session import Recalled, Session
 from kfm.delivery.public_files import PUBLIC as OUTSIDE
 from kfm.engine.protected.source_classification import PUBLIC, is_more_closed
 from kfm.engine.run import run
@@ -21,9 +20,6 @@ from kfm.model.records import Classification
 from kfm.operations.rollback import Rollback
 from kfm.projections.live_versions import live_versions as still_public
 from kfm.scheduling.triggers import operation_trigger
-
-if TYPE_CHECKING:
-    from kfm.app.session.session import Session
 
 ACTOR = "kfm recall"
 

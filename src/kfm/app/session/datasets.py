@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from kfm.errors import BadInput, KfmError
+from kfm.errors import BadInput
 from kfm.model import refs
 from kfm.model.names import dataset_id
 from kfm.updaters.updater_loader import at_work
@@ -13,16 +13,6 @@ if TYPE_CHECKING:
     from kfm.app.session.session import Session
     from kfm.config import DatasetConfig
     from kfm.model.updater import Updater
-
-
-class Recalled(NamedTuple):
-    """A dataset that was withdrawn because it is more protected today than when it was published."""
-
-    dataset: str
-    rules: tuple[str, ...]  # the rules that closed it
-    versions: int  # how many versions were public
-    received_by: tuple[str, ...]  # the sinks that had received it
-    problem: KfmError | None = None  # why the withdrawal failed, if it did
 
 
 def dataset_names(session: Session) -> list[str]:

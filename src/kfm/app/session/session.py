@@ -7,7 +7,7 @@ argument.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -25,7 +25,6 @@ from kfm.telemetry.log import NullLog
 from kfm.updaters.updater_loader import at_work, load_updater
 
 if TYPE_CHECKING:
-    from kfm.app.session.datasets import Recalled
     from kfm.app.session.source_requests import DatasetSettings
     from kfm.app.session.trust import Trust
     from kfm.crypto.change_request import Order
@@ -38,6 +37,16 @@ Loader = Callable[[Resolved, str, DatasetConfig], Updater]
 
 def _silent(stage: str, done: int, total: int) -> None:
     """Show no progress."""
+
+
+class Recalled(NamedTuple):
+    """A dataset that was withdrawn because it is more protected today than when it was published."""
+
+    dataset: str
+    rules: tuple[str, ...]  # the rules that closed it
+    versions: int  # how many versions were public
+    received_by: tuple[str, ...]  # the sinks that had received it
+    problem: KfmError | None = None  # why the withdrawal failed, if it did
 
 
 class Session(msgspec.Struct, eq=False, kw_only=True, weakref=True):

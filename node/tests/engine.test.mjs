@@ -7,7 +7,7 @@ import path from "node:path";
 import test from "node:test";
 
 import { run } from "../engine/run.mjs";
-import { byParts } from "../engine/manifest/manifest_builder.mjs";
+import { byParts } from "../engine/manifest_builder.mjs";
 import { ranges } from "../engine/execute.mjs";
 import { roundHalfEven } from "../characters.mjs";
 import { Busy, Corrupt, Fenced, PlanDrift, Refused } from "../errors.mjs";

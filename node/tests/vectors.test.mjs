@@ -8,7 +8,7 @@ import { canonical, canonicalText, decode } from "../canonical.mjs";
 import { load } from "../config.mjs";
 import { read } from "../documents.mjs";
 import { readFrom } from "../engine/output_description.mjs";
-import { byParts, plant } from "../engine/manifest/manifest_builder.mjs";
+import { byParts, plant } from "../engine/manifest_builder.mjs";
 import { BadInput } from "../errors.mjs";
 import { claimKey, digest, inputHash, outputKey, runId, runKey, runKeyOf } from "../keys.mjs";
 import { entriesOf } from "../manifests.mjs";

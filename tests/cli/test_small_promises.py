@@ -247,7 +247,7 @@ def test_what_authors_wrote_is_loaded_outside_the_write_transaction(tmp_path: Pa
     signed = kfm_in(site, "webhook", "sign", "std", "--body", "body", **env).stdout
     (site / "wells.py").write_text(PROBING + (site / "wells.py").read_text())
     replayed = kfm_in(site, "webhook", "replay", "std", "--body", "body", "--header", signed, **env)
-    assert replayed.returncode == 0 and "taken: " in replayed.stdout, replayed
+    assert replayed.returncode == 0 and "accepted: " in replayed.stdout, replayed
     assert kfm_in(site, "triggers", "watch", "--once", **env).returncode == 0
     said = (site / "probed").read_text().split()
     assert len(said) >= 2 and set(said) == {"free"}, said

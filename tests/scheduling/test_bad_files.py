@@ -96,7 +96,7 @@ def test_it_is_refused_in_one_line_with_its_place_and_everything_else_goes_on(si
     ):
         assert kfm(site, *words).returncode == 3, words
     assert sorted(path.name for path in (site / ".kfm").rglob("*")) == before
-    assert kfm(site, "run", "rain").returncode == 0, "a run by hand needs no clock"
+    assert kfm(site, "run", "rain").returncode == 3, "a run checks the files that kfm.yml names before it starts"
     (site / "pipelines" / "schedules" / "b.yml").unlink()
     assert kfm(site, "up", "--once").returncode == 0
 

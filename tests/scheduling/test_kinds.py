@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-import kfm
 from kfm import config
 from kfm.app.daemon.daemon_loop import Daemon, TickThread
 from kfm.app.runs.due_schedules import schedules_of
@@ -107,7 +106,7 @@ def test_a_static_one_runs_once_and_again_when_its_schema_its_code_or_a_tool_cha
     with opened(tmp_path, static, title="-1") as site:
         assert [each.trigger for each in site.round()] == ["schedule"]
         assert site.round() == []
-    monkeypatch.setattr(kfm, "__version__", "99.0.0")
+    monkeypatch.setattr("kfm.app.runs.due_schedules.__version__", "99.0.0")
     with opened(tmp_path, static, title="-1") as site:
         assert len(site.round()) == 1 and site.round() == []
 

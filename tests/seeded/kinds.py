@@ -38,7 +38,7 @@ KINDS: dict[str, Bug] = {
     ),
     "U17 correction": Bug(
         "kfm.app.runs.run_control:run_trigger",
-        "            recall(session)\n",
+        "            session.recalled += recall(session)\n",
         "            pass\n",
         f"{HERE}::test_what_a_label_closes_is_taken_back_and_the_rest_stays",
     ),

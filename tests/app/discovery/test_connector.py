@@ -161,7 +161,7 @@ WRONG = {
     "publish() changes the licence": ('said = {"checks"', LICENSE, "sensitivity or license"),
     "transform() reaches outside": (PART, "open('/etc/hostname').read(); sources = ()", "open"),
     "transform() asks for a reader": (PART, "sources = ctx.read.inputs", "transform() has no read"),
-    "discover() reads what it did not pin": ("bytes(listing)", "bytes(None)", "not pinned here"),
+    "discover() reads what it did not pin": ("bytes(listing)", "bytes(None)", "that was not pinned"),
 }
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kfm.model.source_identity import file_path, same_source, source_identity
+from kfm.model.source_identity import file_path, is_part_of, same_source, source_identity
 
 BASE = "/data/kansas"
 FILES = [
@@ -87,13 +87,17 @@ def test_a_name_in_two_unicode_forms_is_one_name() -> None:
 
 
 @given(st.text(max_size=60), st.sampled_from(["", "file:", "file://", "http://", "https://h/", "s3://b/"]))
-def test_every_text_has_an_identity_that_is_its_own(text: str, start: str) -> None:
-    once = source_identity(start + text, BASE)
-    assert isinstance(once, str)
-    if start.startswith("http") and "%" not in once:
-        assert source_identity(once, BASE) == once or once.count("?") + once.count("#") > 0
+def test_every_text_has_an_identity_and_is_the_same_source_as_itself(text: str, start: str) -> None:
+    assert source_identity(start + text, BASE)
+    assert same_source(start + text, start + text, BASE)
 
 
 def test_the_path_of_a_file_uri_is_decoded_and_a_plain_path_is_not() -> None:
     assert file_path("file:a%20b.csv") == "a b.csv"
     assert file_path("a%20b.csv") == "a%20b.csv"
+
+
+def test_a_label_on_a_member_is_on_the_archive_and_on_no_other_member() -> None:
+    assert is_part_of("data/a.zip", "data/a.zip#member=sites.csv", BASE)
+    assert is_part_of("data/a.zip#member=sites.csv", "data/a.zip", BASE)
+    assert not is_part_of("data/a.zip#member=towns.csv", "data/a.zip#member=sites.csv", BASE)

@@ -63,6 +63,9 @@ def is_part_of(uri: str, said: str, base: str) -> bool:
     """Return whether `said` names the source at `uri`: all of it, the archive that holds it, or its address without a
     query."""
     whole = uri.partition("#")[0]
+    # An archive as a whole holds each of its members, so a label on one of them is on the archive, too.
+    if whole == uri and "#" in said and same_source(said.partition("#")[0], uri, base):
+        return True
     return any(same_source(said, one, base) for one in dict.fromkeys((uri, whole, whole.partition("?")[0])))
 
 

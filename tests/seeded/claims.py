@@ -85,7 +85,7 @@ CLAIMS: dict[str, Bug] = {
         f"{FIELDS}::test_the_ledger_row_of_a_run_says_what_was_read_by_which_pipeline_under_which_key",
     ),
     "U5": Bug(
-        "kfm.sources.http:_may_ask",
+        "kfm.sources.revalidation:may_revalidate",
         "and 0 <= age < request.revalidate_ms",
         "",
         "tests/sources/test_validator_lies.py::test_the_content_hash_decides_whatever_the_validators_say",

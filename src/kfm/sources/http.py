@@ -20,6 +20,7 @@ from kfm.sources.addresses import is_allowed
 from kfm.sources.connect import Dial, Resolve, connect, dial_tcp, system_resolve, verifying_tls
 from kfm.sources.content_encoding import coding_of, decode_content
 from kfm.sources.http1 import Budget, Head, HttpBody, Wire, read_head
+from kfm.sources.revalidation import may_revalidate
 from kfm.sources.staging import Intake, check_expectation, too_large
 from kfm.sources.urls import ParsedUrl, parse
 
@@ -96,15 +97,8 @@ class HttpSource:
 
 
 def _may_ask(request: FetchRequest, known: Checkpoint, objects: Objects) -> bool:
-    """Say whether a 304 answer would help: the bytes are stored, and they were fetched recently enough."""
-    age = request.now_ms - known.fetched_ms
-    return (
-        known.uri == request.uri
-        and 0 <= age < request.revalidate_ms  # negative: the clock went back
-        and request.expect_hash in ("", known.content_hash)
-        and bool(_condition_line(known))
-        and objects.has(known.content_hash)
-    )
+    """Return whether a 304 answer would help: the server gave a validator, and the stored bytes may stand for it."""
+    return bool(_condition_line(known)) and may_revalidate(request, known, objects)
 
 
 def _condition_line(known: Checkpoint) -> str:

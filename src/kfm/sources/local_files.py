@@ -13,6 +13,7 @@ from kfm.model.ports import Objects
 from kfm.model.records import Checkpoint, Fetched, FetchRequest, SourceRef
 from kfm.parsing.characters import printable
 from kfm.sources.openat import open_beneath
+from kfm.sources.revalidation import may_revalidate
 from kfm.sources.staging import CHUNK, Intake, check_expectation, too_large
 
 _RACY_MS = 2000  # a file that changed this shortly before the read may change again under the same time stamp
@@ -173,14 +174,11 @@ def _validator(info: os.stat_result) -> str:
 
 
 def _may_reuse(request: FetchRequest, known: Checkpoint, info: os.stat_result, objects: Objects) -> bool:
-    age = request.now_ms - known.fetched_ms
+    """Return whether the file is, by its time stamps, the one whose bytes are stored."""
     return (
-        known.uri == request.uri
-        and known.etag == _validator(info)
-        and 0 <= age < request.revalidate_ms
+        known.etag == _validator(info)
         and info.st_mtime_ns // 1_000_000 + _RACY_MS < known.fetched_ms
-        and request.expect_hash in ("", known.content_hash)
-        and objects.has(known.content_hash)
+        and may_revalidate(request, known, objects)
     )
 
 

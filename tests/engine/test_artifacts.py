@@ -21,7 +21,8 @@ from kfm.model.names import check_path
 from kfm.model.records import ManifestEntry
 from kfm.parsing.strict_json import decode
 from kfm.projections.artifacts import ARTIFACTS
-from kfm.projections.file_paths import published_path, receipt_path
+from kfm.projections.file_paths import published_path
+from kfm.projections.worker_receipt import receipt_path
 from kfm.telemetry.log import MemoryLog
 from tests.engine.site_under_test import folder_site, opened
 from tests.engine.test_wal import UPDATER

@@ -406,9 +406,9 @@ CLAIMS: dict[str, Bug] = {
         "tests/config/test_config.py::test_what_is_shown_holds_no_secret",
     ),
     "W4 its path": Bug(
-        "kfm.projections.file_paths:receipt_path",
-        "receipts/{receipt.job_type}/{year}",
-        "receipts/{receipt.dataset}/{year}",
+        "kfm.projections.worker_receipt:receipt_path",
+        "receipts/{run.job_type}/{year}",
+        "receipts/{run.dataset}/{year}",
         "tests/engine/test_artifacts.py::test_a_receipt_lies_at_the_path_of_its_logical_start",
     ),
     "W4 write-once": Bug(

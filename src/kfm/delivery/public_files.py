@@ -17,8 +17,9 @@ from kfm.model.canonical import canonical
 from kfm.model.keys import digest, output_key
 from kfm.model.ports import Log, Objects, Publisher, State, Tx
 from kfm.model.records import LedgerEntry, Receipt, RefEntry, SinkPosition
-from kfm.projections.file_paths import checkpoint_path, pointer_path, published_path, receipt_path, version_path
+from kfm.projections.file_paths import checkpoint_path, pointer_path, published_path, version_path
 from kfm.projections.live_versions import ALL, live_versions, pointer_of
+from kfm.projections.worker_receipt import receipt_path
 
 PUBLIC, RECEIPTS, CHECKPOINTS = "publish", "receipts", "checkpoints"  # the sinks
 BATCH = 256  # receipts between two moves of the cursor

@@ -1,11 +1,11 @@
-"""Paths of the files that KFM writes for others: receipts, checkpoints and published outputs. Pure."""
+"""Paths of the files that KFM writes for others: checkpoints and published outputs. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 
 from kfm.model.names import is_file_name
-from kfm.model.records import ManifestEntry, Receipt
+from kfm.model.records import ManifestEntry
 from kfm.parsing.lazy_regex import pattern
 
 _SAFE = pattern(r"[a-z0-9][a-z0-9._-]{0,79}\Z")
@@ -24,14 +24,6 @@ _SUFFIX = {
     "application/vnd.flatgeobuf": ".fgb",
     "application/vnd.shp+zip": ".shp.zip",
 }
-
-
-def receipt_path(receipt: Receipt) -> str:
-    """Return the path of a receipt. It uses the logical start of the run, so a resume after midnight finds the same
-    path.
-    """
-    year, month, day = receipt.started_at[:10].split("-")
-    return f"receipts/{receipt.job_type}/{year}/{month}/{day}/{receipt.run_id}.json"
 
 
 def checkpoint_path(size: int) -> str:

@@ -28,6 +28,7 @@ from kfm.projections.vocabulary import (
     multihash,
     name_of,
 )
+from kfm.projections.worker_receipt import receipt_path
 
 VERSION = "1.1.0"
 _EXTENSIONS = "https://stac-extensions.github.io/"
@@ -305,8 +306,7 @@ def _proofs(run: PublicRun, up: str, places: Places) -> list[dict[str, Any]]:
             _link("provenance", f"{about}.prov.json", _JSON, title="how it was made, as PROV-JSON"),
             _link("lineage", f"{about}.openlineage.json", _JSON, title="how it was made, as OpenLineage events"),
         ]
-    year, month, day = run.started_at[:10].split("-")
-    path = f"{places.receipts}/receipts/{run.job_type}/{year}/{month}/{day}/{run.run_id}.json"
+    path = f"{places.receipts}/{receipt_path(run)}"
     link = _link("receipt", path if "://" in path else up + path, _JSON, title="receipt of the run that made it")
     return [{**link, "file:checksum": multihash(run.receipt_digest), "kfm:ledger_index": run.index}]
 

@@ -1,17 +1,28 @@
-"""A receipt in the terms that workers exchange: one published mapping of status, zones and decisions. Pure.
+"""The receipt of a run for workers: the path of its file, and its content in the terms that workers exchange. Pure.
 
 docs/receipts.md documents the mapping; a test compares the page with this table.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kfm.model.records import Item, Receipt, RunTelemetry
+
+if TYPE_CHECKING:
+    from kfm.model.public_run import PublicRun
 
 STATUS = {"SUCCESS": "succeeded", "PARTIAL": "succeeded", "FAILED": "failed", "SKIPPED": "skipped"}
 ZONES = {"raw": "Raw", "quarantine": "Work", "processed": "Processed", "published": "Published"}
 DECISIONS = {True: "allow", False: "deny"}  # nothing is masked yet, so no gate answers sanitize
+
+
+def receipt_path(run: Receipt | PublicRun) -> str:
+    """Return the path of the receipt of a run. It uses the logical start of the run, so a resume after midnight finds
+    the same path.
+    """
+    year, month, day = run.started_at[:10].split("-")
+    return f"receipts/{run.job_type}/{year}/{month}/{day}/{run.run_id}.json"
 
 
 def worker_receipt(receipt: Receipt, telemetry: RunTelemetry | None) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from tests.seeded.format_bugs import FORMATS
 from tests.seeded.mended import MENDED
 from tests.seeded.planting import Bug
 from tests.seeded.promised import PROMISED
+from tests.seeded.steward_claims import STEWARDS
 
 SIMULATED = "tests/power/test_simulated.py"
 PUBLISHED = "tests/power/test_published.py"
@@ -22,6 +23,7 @@ BUGS: dict[str, Bug] = {
     **FORMATS,
     **MENDED,
     **PROMISED,
+    **STEWARDS,
     "a reader of somebody else's reaches other files": Bug(
         "kfm.engine.isolation.sandbox_child:main",
         "if not confine(readable(), (0,)) and task.confined:",

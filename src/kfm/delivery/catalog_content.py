@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from kfm.delivery.catalog_proofs import Proofs
+from kfm.delivery.masked_tables import TableFacts, box_around, table_facts
 from kfm.delivery.public_files import listed
 from kfm.delivery.public_runs import public_run
 from kfm.errors import Corrupt
@@ -20,7 +21,7 @@ from kfm.model import manifests
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.ports import Objects, State
-from kfm.model.public_run import Places, PublicArtifact, PublicRun, PublicVersion
+from kfm.model.public_run import Places, PublicArtifact, PublicRun, PublicVersion, artifact_id
 from kfm.model.records import DatasetVersion, LedgerEntry, Record, RefEntry
 from kfm.projections import dataset_pages, dcat, openlineage, prov, stac
 from kfm.projections.file_paths import published_path
@@ -66,6 +67,7 @@ class Cataloguing:
         self._count = -1  # how many items the collection links to
         self._told: dict[str, PublicRun] = {}
         self._described: PublicVersion | None = None
+        self._facts: dict[str, TableFacts] = {}  # of masked files, by digest
 
     # -- the whole entry
 
@@ -194,7 +196,11 @@ class Cataloguing:
 
     def page(self, *, in_public: bool = False) -> tuple[str, bytes]:
         """Return the path and the body of the page for people. It lists files only if their names are public."""
-        current, files = self._current(), []
+        current = self._current()
+        files = [
+            dataset_pages.PageFile(each.key, f"datasets/{self.dataset}/{each.path}", each.size, each.digest)
+            for each in current.files
+        ]
         if current.made.labels is None:
             entries = list(islice(manifests.entries(self._objects, current.digest), dataset_pages.MOST))
             home = self._homes({entry.key for entry in entries})
@@ -228,6 +234,8 @@ class Cataloguing:
                     seen.add(artifact.id)
                     left -= 1
                     placed = self._placed(artifact, home.get(artifact.key, self.standing[0]))
+                    if _is_masked(run):
+                        placed = self._with_facts(placed)
                     path = stac.item_path(self.dataset, artifact.key)
                     yield path, items.item_bytes(placed), artifact.key
             seen.update(run.removed)
@@ -236,6 +244,32 @@ class Cataloguing:
         """Return an entry with its public path, which is in the oldest live version that has it."""
         inside = artifact.path.split("/", 2)[2]
         return msgspec.structs.replace(artifact, path=f"versions/{home[7:23]}/{inside}")
+
+    def _with_facts(self, artifact: PublicArtifact) -> PublicArtifact:
+        """Return a masked artifact with what its published bytes say: columns, row count, and the extent of its cells
+        where the artifact has no extent of its own."""
+        facts = self._facts.get(artifact.digest)
+        if facts is None:
+            facts = self._facts[artifact.digest] = table_facts(self._objects, artifact.digest, artifact.media_type)
+        return msgspec.structs.replace(
+            artifact, bbox=artifact.bbox or facts.bbox, columns=facts.columns, rows=facts.rows
+        )
+
+    def _masked_files(self, version: str) -> tuple[PublicArtifact, ...]:
+        """Return the first files of a masked version, with their facts."""
+        entries = list(islice(manifests.entries(self._objects, version), dataset_pages.MOST))
+        home = self._homes({entry.key for entry in entries})
+        found = []
+        for entry in entries:
+            path = published_path(self.dataset, home.get(entry.key, self.standing[0]), entry)
+            found.append(
+                PublicArtifact(
+                    id=artifact_id(self.dataset, entry.key), key=entry.key, digest=entry.digest, size=entry.size,
+                    media_type=entry.media_type, path=path.removeprefix(f"datasets/{self.dataset}/"), bbox=entry.bbox,
+                    datetime=entry.datetime, stac_id=entry.stac_id,
+                )
+            )  # fmt: skip
+        return tuple(map(self._with_facts, found))
 
     def _homes(self, only: Set[Key] | None) -> dict[Key, str]:
         """Return, for each key that changed since the oldest live version, the version in which it got its present
@@ -327,6 +361,9 @@ class Cataloguing:
         box, interval = around(self._objects, version)
         listing, size = listed(self._objects, version)
         made = public_run(self._state, self._objects, self._entries.of(record.run_id), parts=False)
+        files = self._masked_files(version) if _is_masked(made) else ()
+        if files and len(files) == record.entries:  # a box around some of the files would be wrong
+            box = box_around([each.bbox for each in files if each.bbox])
         return PublicVersion(
             dataset=self.dataset,
             digest=version,
@@ -342,6 +379,7 @@ class Cataloguing:
             metadata={} if made.metadata else self._published_metadata(version),
             listing=listing,
             listing_size=size,
+            files=files,
         )
 
     def _published_at(self, version: str) -> str:
@@ -356,6 +394,11 @@ class Cataloguing:
         if move is None or self._state.ledger.receipt(move.run_id) is None:  # a gate looks before it is published
             return {}
         return public_run(self._state, self._objects, self._entries.of(move.run_id), parts=False).metadata
+
+
+def _is_masked(made: PublicRun) -> bool:
+    """Return whether the files of a run are masked data, which was approved for the public."""
+    return made.labels is not None and made.labels.level == "generalised"
 
 
 class _Entries:
@@ -385,16 +428,11 @@ def around(objects: Objects, version: str) -> tuple[tuple[float, ...], tuple[str
     boxes, times = [], []
     for entry in manifests.entries(objects, version):
         if entry.bbox:
-            half = len(entry.bbox) // 2
-            boxes.append((entry.bbox[0], entry.bbox[1], entry.bbox[half], entry.bbox[half + 1]))
+            boxes.append(entry.bbox)
         if entry.datetime:
             start, _, end = entry.datetime.partition("/")
             times.append((start, end or start))
-    box: tuple[float, ...] = ()
-    if boxes:
-        west, south, east, north = zip(*boxes, strict=True)
-        over = any(w > e for w, e in zip(west, east, strict=True))  # one box crosses the antimeridian
-        box = (-180.0 if over else min(west), min(south), 180.0 if over else max(east), max(north))
+    box = box_around(boxes)
     if not times or any(".." in pair for pair in times):
         starts = [start for start, _ in times]
         return box, ("" if not starts or ".." in starts else min(starts), "")

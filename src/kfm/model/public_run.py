@@ -50,6 +50,8 @@ class PublicArtifact(Record, frozen=True):
     bbox: tuple[float, ...] = ()
     datetime: str = ""
     stac_id: str = ""
+    columns: tuple[str, ...] = ()  # of a masked table: the columns that its file has; empty: not read
+    rows: int | None = None  # of a masked table: the rows of its file; None: not read, or too few to be counted
 
 
 class PublicPart(Record, frozen=True):
@@ -157,6 +159,7 @@ class PublicVersion(Record, frozen=True):
     metadata: dict[str, Any] = {}  # from the run that published it first; empty: from the run that made it
     listing: str = ""  # digest of the listing of its files
     listing_size: int = 0
+    files: tuple[PublicArtifact, ...] = ()  # of masked data: the first files with their facts; empty: it is not masked
 
 
 class Places(Record, frozen=True):

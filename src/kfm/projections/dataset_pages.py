@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
+from math import ceil, floor
 from typing import Any, NamedTuple
 
 from kfm.model.public_run import Places, PublicVersion
@@ -112,6 +113,7 @@ def _paragraph(text: Any) -> str:
 def _facts(version: PublicVersion, metadata: dict[str, Any]) -> Iterator[str]:
     labels = version.made.labels
     cells = f"one H3 cell of resolution {labels.resolution}" if labels and labels.resolution is not None else ""
+    counts = [each.rows for each in version.files if each.rows is not None]
     pairs = (
         ("Licence", _licence(str(metadata.get("license") or ""))),
         ("Attribution", escape(str(metadata.get("attribution") or ""))),
@@ -119,12 +121,24 @@ def _facts(version: PublicVersion, metadata: dict[str, Any]) -> Iterator[str]:
         ("Published", escape(version.published_at)),
         ("Made", escape(f"{version.made.finished_at} by {version.made.updater_id} {version.made.updater_version}")),
         ("Shown no finer than", cells),
+        ("Extent of the cells", _extent(version.bbox) if version.files else ""),
+        ("Columns", escape(", ".join(dict.fromkeys(name for each in version.files for name in each.columns)))),
+        ("Rows", f"{sum(counts):,}" if counts and len(counts) == len(version.files) else ""),
     )
     yield "<dl>"
     for name, value in pairs:
         if value:
             yield f"<dt>{name}</dt><dd>{value}</dd>"
     yield "</dl>"
+
+
+def _extent(box: Sequence[float]) -> str:
+    """Return a box in words, outwards to a hundredth of a degree; empty if there is none."""
+    if not box:
+        return ""
+    west, south = (floor(degrees * 100) / 100 for degrees in box[:2])
+    east, north = (ceil(degrees * 100) / 100 for degrees in box[2:])
+    return f"{west:g} to {east:g} degrees of longitude, {south:g} to {north:g} of latitude"
 
 
 def _licence(licence: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kfm.model.canonical import canonical
-from kfm.model.public_run import Places, PublicRun, PublicVersion
+from kfm.model.public_run import Places, PublicArtifact, PublicRun, PublicVersion
 from kfm.projections import stac
 from kfm.projections.vocabulary import OURS, address, entity, instant, interval, licence_iri, name_of, run_uri
 
@@ -153,7 +153,8 @@ def _publisher(places: Places) -> dict[str, str]:
 
 
 def _distributions(version: PublicVersion, places: Places) -> list[dict[str, Any]]:
-    """Return the distributions: the listing of all files with their digests, and the STAC collection with its items."""
+    """Return the distributions: the listing of all files with their digests, the STAC collection with its items, and
+    each file of masked data."""
     name, here = version.dataset, f"kfm://dataset/{version.dataset}"
     found: list[dict[str, Any]] = [
         {
@@ -181,7 +182,27 @@ def _distributions(version: PublicVersion, places: Places) -> list[dict[str, Any
                 **_licence(version.metadata or version.made.metadata),
             }
         )
+    found += (_file(each, version, places) for each in version.files)
     return found
+
+
+def _file(each: PublicArtifact, version: PublicVersion, places: Places) -> dict[str, Any]:
+    """Return a file of masked data as a distribution that readers can download."""
+    path = f"{places.public}/datasets/{version.dataset}/{each.path}"
+    count = f" {each.rows} rows." if each.rows is not None else ""
+    columns = f"Columns: {', '.join(each.columns)}.{count}" if each.columns else ""
+    return {
+        "@id": f"{each.id}#{each.digest}",
+        "@type": "dcat:Distribution",
+        "title": " / ".join(each.key),
+        **({"description": columns} if columns else {}),
+        "downloadURL": path if "://" in path else f"./{path}",
+        "mediaType": media(each.media_type),
+        "byteSize": str(each.size),
+        "checksum": checksum(each.digest),
+        **_restrictions(version.made),
+        **_licence(version.metadata or version.made.metadata),
+    }
 
 
 def checksum(digest: str) -> dict[str, str]:

@@ -35,6 +35,7 @@ _EXTENSIONS = "https://stac-extensions.github.io/"
 PROCESSING = _EXTENSIONS + "processing/v1.2.0/schema.json"
 FILE = _EXTENSIONS + "file/v2.1.0/schema.json"
 VERSIONS = _EXTENSIONS + "version/v1.2.0/schema.json"
+TABLE = _EXTENSIONS + "table/v1.2.0/schema.json"
 TIMESTAMPS = _EXTENSIONS + "timestamps/v1.1.0/schema.json"
 _JSON, _GEOJSON = "application/json", "application/geo+json"
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
@@ -84,7 +85,9 @@ def collection(version: PublicVersion, keys: Iterable[tuple[str, ...]], places: 
     up = "../" if current else "../../"
     stamps = _stamps(version)
     said = governance(run.labels)
+    table = _table(version.files)
     extensions = [FILE, PROCESSING, VERSIONS, *([TIMESTAMPS] if stamps else []), *([GOVERNANCE] if said else [])]
+    extensions += [TABLE] if table else []
     licence, licence_link = _licence(metadata)
     return {
         "type": "Collection",
@@ -100,6 +103,7 @@ def collection(version: PublicVersion, keys: Iterable[tuple[str, ...]], places: 
         **({} if current else {"deprecated": True}),
         **stamps,
         **said,
+        **table,
         "kfm:dataset": f"kfm://dataset/{name}",
         "kfm:run_id": run.run_id,
         "assets": _manifest_asset(version, up, places),
@@ -121,7 +125,9 @@ def item(artifact: PublicArtifact, made: PublicRun, places: Places) -> dict[str,
     """Return the item of one artifact that this run made."""
     said = governance(made.labels)
     expires = end_of_day(made.labels.expires) if made.labels else None
+    table = _table((artifact,))
     extensions = [FILE, PROCESSING, VERSIONS, *([TIMESTAMPS] if expires else []), *([GOVERNANCE] if said else [])]
+    extensions += [TABLE] if table else []
     box = list(artifact.bbox)
     return {
         "type": "Feature",
@@ -138,6 +144,7 @@ def item(artifact: PublicArtifact, made: PublicRun, places: Places) -> dict[str,
             **_processing(made),
             **({"expires": expires} if expires else {}),
             **said,
+            **table,
             "kfm:id": artifact.id,
             "kfm:run_id": made.run_id,
         },
@@ -173,6 +180,8 @@ class Items:
 
     def item_bytes(self, artifact: PublicArtifact) -> bytes:
         """Return the item of an artifact as bytes: the canonical JSON of `item`, built faster."""
+        if artifact.columns:
+            return canonical(item(artifact, self._made, self._places))
         box = artifact.bbox
         said = {
             **self._common,
@@ -254,6 +263,18 @@ def _data_asset(artifact: PublicArtifact, name: str, places: Places) -> dict[str
         "file:checksum": multihash(artifact.digest),
         "file:size": artifact.size,
     }
+
+
+def _table(files: Iterable[PublicArtifact]) -> dict[str, Any]:
+    """Return columns and row count of masked tables in the terms of the table extension; {} if nothing was read. The
+    count is left out where one of the files has none."""
+    files = list(files)
+    columns = dict.fromkeys(name for each in files for name in each.columns)
+    if not columns:
+        return {}
+    counts = [each.rows for each in files if each.rows is not None]
+    rows = {"table:row_count": sum(counts)} if len(counts) == len(files) else {}
+    return {"table:columns": [{"name": name} for name in columns], **rows}
 
 
 def _manifest_asset(version: PublicVersion, up: str, places: Places) -> dict[str, Any]:

@@ -1,0 +1,91 @@
+"""What was approved for the public is described to the public: pages, STAC and DCAT of a masked dataset."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import h3
+import pytest
+
+from tests.app.governance.people import by_order
+from tests.cli.conftest import Kfm
+from tests.engine.protected.conftest import IDS, POINTS, SAFE, dataset, installation
+
+PLACES = "pages: true\npublish: file:public\ncatalog: file:catalog\n"
+OUTPUTS = "    outputs:\n      cells: {from: sites}\n"
+WITHHELD = {"trinomial", "lat", "lon", "note"}  # columns of the source that masking does not publish
+PUBLISHED = [
+    "id", "kind", "found", "cell", "resolution", "georeferenceAccuracy", "coordinateUncertaintyInMeters",
+    "dataGeneralizations", "informationWithheld",
+]  # fmt: skip
+
+
+@pytest.fixture
+def published(site: Kfm) -> Kfm:
+    """A masked dataset at its public address."""
+    text = dataset("sites", "sites.csv", mask=True, sensitivity="public", title="Sites as cells")
+    installation(text.replace("updater: updaters.py:Copy\n", 'version: "1.0.0"\n') + OUTPUTS)
+    config = Path("kfm.yml")
+    config.write_text(config.read_text() + PLACES)
+    assert site("run", "sites").code == 0
+    assert by_order(site, SAFE, "promote", "sites").code == 0
+    return site
+
+
+def read(path: str) -> Any:
+    return json.loads(Path(path).read_bytes())
+
+
+def file_published() -> Path:
+    (found,) = (path for path in Path("public/datasets/sites/versions").rglob("*") if path.stem == "cells")
+    return found
+
+
+def around_cells() -> list[float]:
+    cells = {row["cell"] for row in csv.DictReader(file_published().open(newline=""))}
+    corners = [corner for cell in cells for corner in h3.cell_to_boundary(cell)]
+    lats, lons = zip(*corners, strict=True)
+    return [min(lons), min(lats), max(lons), max(lats)]
+
+
+def test_everything_that_describes_a_masked_dataset_gives_its_file_its_columns_and_its_cells(published: Kfm) -> None:
+    collection, item = read("catalog/sites/collection.json"), read("catalog/sites/items/cells.json")
+    file = file_published()
+    assert (Path("catalog/sites/items") / item["assets"]["data"]["href"]).resolve() == file.resolve()
+    for said in (collection, item["properties"]):
+        assert [each["name"] for each in said["table:columns"]] == PUBLISHED
+        assert said["table:row_count"] == 12
+    box = around_cells()
+    assert item["bbox"] == pytest.approx(box, abs=1e-5)
+    assert collection["extent"]["spatial"]["bbox"] == [item["bbox"]]
+    (catalogued,) = read("catalog/catalog.jsonld")["dataset"]
+    assert catalogued["spatial"][0]["bbox"].startswith("POLYGON")
+    (download,) = (each for each in catalogued["distribution"] if each["title"] == "cells")
+    assert (Path("catalog") / download["downloadURL"]).resolve() == file.resolve()
+    assert download["description"] == f"Columns: {', '.join(PUBLISHED)}. 12 rows."
+    assert {"byteSize", "checksum", "license", "mediaType"} <= download.keys()
+    for page in (Path("public/datasets/sites/index.html"), Path("catalog/sites/index.html")):
+        text = page.read_text()
+        (link,) = re.findall(r'<a href="([^"]+)">cells</a>', text)
+        assert (page.parent / link).resolve() == file.resolve()
+        assert f"<dt>Columns</dt><dd>{', '.join(PUBLISHED)}</dd>" in text and "<dt>Rows</dt><dd>12</dd>" in text
+    assert published("catalog", "validate", "catalog").code == 0
+    assert published("reconcile").code == 0
+
+
+def test_nothing_that_describes_a_masked_dataset_comes_from_its_source(published: Kfm) -> None:
+    lats, lons = ([float(point[at]) for point in POINTS] for at in (0, 1))
+    exact = [min(lons), min(lats), max(lons), max(lats)]
+    box = read("catalog/sites/items/cells.json")["bbox"]
+    assert all(abs(one - other) > 1e-3 for one, other in zip(box, exact, strict=True))
+    files = [path for folder in ("public", "catalog") for path in Path(folder).rglob("*") if path.is_file()]
+    assert len(files) > 8
+    for path in files:
+        text = path.read_text()
+        assert not [one for one in (*IDS, *sum(POINTS, ())) if one in text], path
+    named = {each["name"] for each in read("catalog/sites/collection.json")["table:columns"]}
+    assert not named & WITHHELD

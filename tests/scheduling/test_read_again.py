@@ -49,7 +49,7 @@ def test_a_file_that_is_added_changed_or_taken_away_is_followed(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("wrong", "where"),
     [
-        (DAILY.replace("0 * * * *", "61 * * * *"), "rain.yml:3:3: '61 * * * *' is no time"),
+        (DAILY.replace("0 * * * *", "61 * * * *"), "rain.yml:3:3: cron '61 * * * *' has a minute that cannot be read"),
         (DAILY.replace("dataset: rain", "dataset: snow"), "rain.yml:4:5: "),
         (DAILY + "  \tx: y\n", "rain.yml:6:"),
     ],

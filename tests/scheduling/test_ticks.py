@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from kfm.model.schedules import Schedule
-from kfm.scheduling.schedule_ticks import acted_on, due, is_cron, upcoming, zone
+from kfm.model.schedules import Schedule, plain_cron
+from kfm.scheduling.schedule_ticks import acted_on, cron_mistake, due, is_cron, upcoming, zone
 from tests.sampling import sampled
 
 MINUTE = 60_000
@@ -133,6 +133,38 @@ def test_what_was_missed_is_made_up_for_as_declared(
 )
 def test_what_never_comes_is_no_cron(text: str) -> None:
     assert not is_cron(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("@daily", "0 0 * * *"),
+        ("@Hourly", "0 * * * *"),
+        ("@annually", "0 0 1 1 *"),
+        ("30 6 * * Mon-Sun", "30 6 * * Mon-7"),
+        ("30 6 * * fri-sun,tue", "30 6 * * fri-7,tue"),
+        ("30 6 * * sun", "30 6 * * sun"),
+    ],
+)
+def test_a_short_word_and_a_week_that_ends_on_sunday_are_cron(text: str, meant: str) -> None:
+    assert plain_cron(text) == meant and is_cron(meant)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong", "cure"),
+    [
+        ("0 6 ? * mon", "a ?", "0 6 * * mon"),
+        ("0 0 6 * * *", "6 fields instead of 5", "five fields"),
+        ("@reboot", "not a time", "@daily"),
+        ("0 24 * * *", "an hour", "the hour like 6"),
+        ("0 6 * * noday", "a weekday", "mon"),
+        ("0 0 30 2 *", "no time that ever comes", "a day"),
+    ],
+)
+def test_the_reason_why_a_text_is_no_cron_is_the_right_one(text: str, wrong: str, cure: str) -> None:
+    assert not is_cron(text)
+    said, hint = cron_mistake(text)
+    assert wrong in said and cure in hint
 
 
 def test_zones() -> None:

@@ -23,7 +23,7 @@ from kfm.config.upstream_datasets import read_by
 from kfm.errors import BadInput
 from kfm.model import names, refs
 from kfm.model.records import Record
-from kfm.model.schedules import Schedule
+from kfm.model.schedules import Schedule, plain_cron
 from kfm.parsing import documents, record_shape, yaml_scalars
 from kfm.parsing.documents import Document, Path
 from kfm.parsing.time_windows import interval
@@ -101,7 +101,7 @@ def schedule_of(id: str, dataset: str, said: ScheduleConfig, place: str) -> Sche
     return Schedule(
         id=id,
         dataset=dataset,
-        cron=said.cron or _cron(said),
+        cron=plain_cron(said.cron) or _cron(said),
         timezone=said.timezone,
         overlap=said.overlap or ("queue" if said.catch_up == "all" else "skip"),
         catch_up=said.catch_up,

@@ -36,7 +36,11 @@ class ScheduleConfig(Record, frozen=True):
         ),
     ] = None
     cron: Annotated[
-        str, Meta(max_length=200, description="minute, hour, day, month, weekday; instead of a cadence")
+        str,
+        Meta(
+            max_length=200,
+            description="minute, hour, day, month, weekday, or @daily and the like; instead of a cadence",
+        ),
     ] = ""
     after: Annotated[tuple[Text, ...], Meta(description="datasets whose new versions trigger a run")] = ()
     on: Annotated[

@@ -17,6 +17,30 @@ ASKING: tuple[Why, ...] = (
     "event",
     "anomaly",
 )  # a tick for one of these reasons has a trigger
+_NICKNAMES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+
+
+def plain_cron(text: str) -> str:
+    """Return a cron expression in five fields: `@daily` and the like are written out, and in a range of weekdays that
+    ends on Sunday, such as `mon-sun`, Sunday is day 7. Any other text is returned as it is.
+    """
+    said = _NICKNAMES.get(text.strip().lower(), text)
+    *fields, weekdays = said.split(" ")
+    if "-sun" not in weekdays.lower():
+        return said
+    terms = (
+        term[: -len("sun")] + "7" if term.lower().endswith("-sun") and term.lower() != "sun-sun" else term
+        for term in weekdays.split(",")
+    )
+    return " ".join([*fields, ",".join(terms)])
 
 
 class Schedule(Record, frozen=True):

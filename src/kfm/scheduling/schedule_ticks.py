@@ -18,7 +18,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 
 from kfm.model.schedules import Schedule
+from kfm.parsing.characters import printable
 
+FIELDS = (("minute", "30"), ("hour", "6"), ("day", "15"), ("month", "3"), ("weekday", "mon or mon-fri"))
 MOST = 100_000  # most instants computed at once: at one a minute, ten weeks
 
 
@@ -39,6 +41,28 @@ def is_cron(text: str) -> bool:
         return next(CronSim(text, datetime(2024, 1, 1)), None) is not None
     except (CronSimError, ValueError, OverflowError, AssertionError):
         return False
+
+
+def cron_mistake(text: str) -> tuple[str, str]:
+    """Return what is wrong with a text that is no cron expression (see is_cron), and what to write instead."""
+    fields = text.split()
+    if "?" in text:
+        return (
+            "has a ?, which other schedulers write for any day",
+            f"write * instead: {printable(text.replace('?', '*'))}",
+        )
+    if text.strip().lower() == "@reboot":
+        return "is not a time", "write when it runs, such as @daily; `kfm up` runs what is late when it starts"
+    if len(fields) != len(FIELDS):
+        cure = "write @daily, or five fields: minute, hour, day, month, weekday, such as 30 6 * * mon"
+        return f"has {len(fields)} fields instead of 5", cure
+    for place, (name, example) in enumerate(FIELDS):
+        alone = ["*"] * len(FIELDS)
+        alone[place] = fields[place]
+        if not is_cron(" ".join(alone)):
+            article = "an" if name == "hour" else "a"
+            return f"has {article} {name} that cannot be read", f"write the {name} like {example}"
+    return "is no time that ever comes", "name a day that one of its months has"
 
 
 @lru_cache(maxsize=512)

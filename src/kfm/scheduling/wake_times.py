@@ -7,7 +7,7 @@ harm: KFM itself decides what is due and claims it once. So where a day or month
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise
@@ -58,13 +58,18 @@ def wakes(schedules: Iterable[Schedule], besides: Sequence[str] = ()) -> list[Wa
     return together
 
 
-def no_closer(wake: Wake, minutes: int) -> Wake:
-    """Return a cron line that starts at most every `minutes` minutes."""
-    said = sorted(wake.minutes)
-    steps = [later - earlier for earlier, later in pairwise([*said, said[0] + 60])]
-    if min(steps) >= minutes:
-        return wake
-    return wake._replace(minutes=frozenset(range(0, 60, minutes)))
+def no_closer(found: Iterable[Wake], minutes: int) -> list[Wake]:
+    """Return cron lines for a clock that starts at most every `minutes` minutes: after each instant of these lines the
+    clock starts KFM within less than that time. A line that is slow enough stays as it is.
+    """
+    slower: set[Wake] = set()
+    for wake in found:
+        said = sorted(wake.minutes)
+        if min(later - earlier for earlier, later in pairwise([*said, said[0] + 60])) >= minutes:
+            slower.add(wake)
+        else:
+            slower.update(_each_moved(wake, lambda at: -(-at // minutes) * minutes))
+    return _together(slower)
 
 
 def within_the_hour(found: Sequence[Wake]) -> Wake:
@@ -106,10 +111,16 @@ def _moved(wake: Wake, by: int) -> Iterator[Wake]:
     if len(wake.hours) == 24 and by % 60 == 0 and wake[2:] == (*EVERY[2:], WEEK):
         yield wake
         return
+    yield from _each_moved(wake, lambda at: at + by)
+
+
+def _each_moved(wake: Wake, moved: Callable[[int], int]) -> Iterator[Wake]:
+    """Yield a cron line after `moved` gave each of its minutes of the day another; one beyond midnight changes the day
+    too."""
     days: dict[int, dict[int, set[int]]] = {}
     for hour in wake.hours:
         for minute in wake.minutes:
-            day, at = divmod(hour * 60 + minute + by, DAY)
+            day, at = divmod(moved(hour * 60 + minute), DAY)
             days.setdefault(day, {}).setdefault(at // 60, set()).add(at % 60)
     for day, hours in days.items():
         dated = wake.days != EVERY[2] or wake.months != EVERY[3]
@@ -139,7 +150,13 @@ def _together(found: Iterable[Wake]) -> list[Wake]:
         key = (at, *others)
         minutes[key] = minutes.get(key, frozenset()) | said
     lines = [Wake(said, *rest) for rest, said in minutes.items()]
-    return sorted(lines, key=lambda wake: [sorted(field) for field in wake])
+    needed = [one for one in lines if not any(one != other and _is_within(one, other) for other in lines)]
+    return sorted(needed, key=lambda wake: [sorted(field) for field in wake])
+
+
+def _is_within(one: Wake, other: Wake) -> bool:
+    """Return whether `other` starts at every instant of `one`."""
+    return all(field <= wider for field, wider in zip(one, other, strict=True))
 
 
 def _text(chosen: Field, every: Field) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime, timedelta
-from itertools import islice
+from itertools import islice, pairwise, takewhile
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -78,6 +78,49 @@ def test_every_instant_of_a_schedule_is_one_of_theirs(seed: int, count: Any) -> 
     count("instants held against the clocks of runners", 600)
 
 
+@pytest.mark.parametrize(
+    "cron",
+    [
+        "58,59 23 * * *", "57-59 * * * *", "*/2 9 * * mon", "1,2 0 1 * *", "58,59 23 31 12 *", "59,58 23 * * sat",
+        "56,58 23 L * *", "3,4 */6 * * *",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("zone", ["America/Chicago", "Asia/Kathmandu"])
+def test_github_starts_within_five_minutes_of_every_instant_of_a_year(cron: str, zone: str, count: Any) -> None:
+    one = schedule(cron, zone)
+    lines = [wake.cron() for wake in no_closer(wakes([one]), 5)]
+    begin = parse_instant("2026-01-01T00:00:00Z", "begin")
+    here = ZoneInfo(zone)
+    woken = set().union(*(_starts(line, datetime.fromtimestamp(begin // 1000, UTC), 366) for line in lines))
+    assert all(
+        later - earlier >= 300
+        for line in lines
+        for earlier, later in pairwise(sorted(_starts(line, datetime(2026, 6, 1, tzinfo=UTC), 40)))
+    )
+    instants = list(takewhile(lambda at_ms: at_ms < begin + 365 * 86_400_000, upcoming(one, begin)))
+    for at_ms in instants:
+        at = at_ms // 1000
+        local, before = (datetime.fromtimestamp(each, UTC).astimezone(here) for each in (at, at - 1))
+        longest = 5 if local.utcoffset() == before.utcoffset() else 65  # the hour that the clock skips
+        assert any(at + 60 * late in woken for late in range(longest)), (lines, at)
+    count("instants held against the clocks of runners", len(instants))
+
+
+def _starts(line: str, begin: datetime, days: int) -> set[int]:
+    """The seconds since 1970 at which a line of cron starts within these days."""
+    minutes, hours, *_ = line.split(" ")
+    times = [
+        3600 * hour + 60 * minute
+        for hour in range(24)
+        for minute in range(60)
+        if _holds(hours, hour, 0, 23) and _holds(minutes, minute, 0, 59)
+    ]
+    some = times[0]
+    first = int(begin.timestamp())
+    dates = [first + 86_400 * day for day in range(days)]
+    return {date + at for date in dates if matches(line, datetime.fromtimestamp(date + some, UTC)) for at in times}
+
+
 def test_jitter_is_waited_for() -> None:
     one = schedule("30 2 * * *", "America/Chicago", jitter_s=600)
     lines = [wake.cron() for wake in wakes([one])]
@@ -115,9 +158,13 @@ def test_times_are_written_as_people_write_them() -> None:
 
 
 def test_github_is_not_asked_for_more_than_it_takes_and_cron_not_for_its_zone() -> None:
-    often = Wake(frozenset({0, 2, 30}), frozenset(range(24)))
-    assert no_closer(often, 5).cron() == "*/5 * * * *"
-    assert no_closer(Wake(frozenset({58, 1}), frozenset({3})), 5).cron() == "*/5 3 * * *", "around the hour, too"
-    assert no_closer(Wake(frozenset({0, 30}), frozenset({3})), 5).cron() == "0,30 3 * * *"
+    def slower(minutes: set[int], hours: set[int]) -> list[str]:
+        return [each.cron() for each in no_closer([Wake(frozenset(minutes), frozenset(hours))], 5)]
+
+    assert slower({0, 2, 30}, set(range(24))) == ["0,5,30 * * * *"]
+    assert slower(set(range(60)), set(range(24))) == ["*/5 * * * *"]
+    assert slower({58, 1}, {3}) == ["0 4 * * *", "5 3 * * *"], "around the hour, too"
+    assert slower({58, 59}, {23}) == ["0 0 * * *"], "and around midnight"
+    assert slower({0, 30}, {3}) == ["0,30 3 * * *"]
     found = wakes([schedule("30 2 * * *", "America/Chicago"), schedule("15 6 * * mon")])
     assert within_the_hour(found).cron() == "15,30 * * * *"

@@ -152,7 +152,7 @@ def test_a_secret_written_into_a_file_is_found_and_not_repeated(
         ("namespace", "Kfm", "Kubernetes"),
         ("claim", "-", "Kubernetes"),
         ("user", "root kfm", "not a user name"),
-        ("every", "60 * * * *", "no time that ever comes"),
+        ("every", "60 * * * *", "has a minute that cannot be read"),
     ],
 )
 def test_what_would_become_something_else_in_a_file_is_refused_by_its_place(

@@ -14,9 +14,10 @@ from kfm import DISTRIBUTION, __version__
 from kfm.app.runs.due_schedules import schedules_of
 from kfm.app.runs.run_exports import write_file
 from kfm.errors import BadInput
+from kfm.model.schedules import plain_cron
 from kfm.model.secret import SHORTEST
 from kfm.projections import github_workflow, runner_files
-from kfm.scheduling.schedule_ticks import is_cron
+from kfm.scheduling.schedule_ticks import cron_mistake, is_cron
 from kfm.scheduling.wake_times import no_closer, wakes, within_the_hour
 
 if TYPE_CHECKING:
@@ -137,12 +138,10 @@ def check(resolved: Resolved, kinds: Sequence[Kind], env: Mapping[str, str]) -> 
 
 
 def _wakes(resolved: Resolved) -> list[Wake]:
-    every = resolved.config.runners.every
+    every = plain_cron(resolved.config.runners.every)
     if not is_cron(every):
-        raise BadInput(
-            f"{resolved.document.place(('runners', 'every'))}: runners.every is no time that ever comes",
-            hint="cron has five fields: minute, hour, day, month, weekday, such as 17 * * * *",
-        )
+        wrong, cure = cron_mistake(every)
+        raise BadInput(f"{resolved.document.place(('runners', 'every'))}: runners.every {wrong}", hint=cure)
     schedules = schedules_of(resolved)
     clocked = {each.dataset for each in schedules if each.cron or each.after}
     besides = [every] if set(resolved.config.datasets) - clocked else []
@@ -150,7 +149,7 @@ def _wakes(resolved: Resolved) -> list[Wake]:
 
 
 def _for_github(found: Sequence[Wake]) -> list[str]:
-    return [no_closer(each, GITHUB_MIN).cron() for each in found]
+    return [each.cron() for each in no_closer(found, GITHUB_MIN)]
 
 
 def _calendar(wake: Wake) -> str:

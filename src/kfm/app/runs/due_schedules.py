@@ -26,7 +26,7 @@ from kfm.model.schedules import Schedule, Tick
 from kfm.parsing.characters import printable
 from kfm.parsing.record_shape import nearest
 from kfm.scheduling.dependent_triggers import DependencyGraph
-from kfm.scheduling.schedule_ticks import acted_on, is_cron, look_ms, next_ms, upcoming, zone
+from kfm.scheduling.schedule_ticks import acted_on, cron_mistake, is_cron, look_ms, next_ms, upcoming, zone
 from kfm.scheduling.tick_claims import GRACE_MS, claim, older_runs
 from kfm.scheduling.tick_claims import is_paused as is_paused
 from kfm.scheduling.triggers import DAY_MS, keep
@@ -90,10 +90,8 @@ def mistakes_in(resolved: Resolved, schedules: Sequence[Schedule]) -> Iterator[B
                 hint="write one like America/Chicago, or UTC",
             )
         if schedule.cron and not is_cron(schedule.cron):
-            yield BadInput(
-                f"{schedule.place}: {printable(schedule.cron)} is no time that ever comes",
-                hint="cron has five fields: minute, hour, day, month, weekday, such as 30 6 * * mon",
-            )
+            wrong, cure = cron_mistake(schedule.cron)
+            yield BadInput(f"{schedule.place}: cron {printable(schedule.cron)} {wrong}", hint=cure)
     yield from _after_mistakes(resolved, schedules)
     events: dict[str, Schedule] = {}
     for schedule in schedules:

@@ -2,7 +2,7 @@
 
 import { any, boolean, bounded, choice, integer, list, literal, map, nullable, number, record, text, tuple } from "../types.mjs";
 
-export const PYTHON_ALONE = ["comment", "flatgeobuf", "geopackage", "geotiff", "grib2", "layer", "member", "netcdf", "parquet", "shapefile", "skip_after_header", "skip_lines", "unpack", "zarr"];
+export const PYTHON_ALONE = ["comment", "flatgeobuf", "geopackage", "geotiff", "grib2", "layer", "max_bytes", "member", "netcdf", "parquet", "shapefile", "skip_after_header", "skip_lines", "timeout_s", "total_s", "unpack", "zarr"];
 export const Format = literal("bytes", "csv", "flatgeobuf", "geojson", "geopackage", "geotiff", "grib2", "json", "ndjson", "netcdf", "parquet", "shapefile", "stac", "text", "zarr");
 export const Status = literal("FAILED", "PARTIAL", "SKIPPED", "SUCCESS");
 export const Phase = literal("EXECUTE", "LINEAGE", "PLAN", "UPSERT");

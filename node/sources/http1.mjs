@@ -49,7 +49,7 @@ export class Budget {
 
   #late() {
     return new Unavailable(`${this.shown} was not fetched within ${this.#totalMs} ms`, {
-      hint: "try again later, or raise total_ms of this source",
+      hint: "try again later, or raise total_s of this source or of network",
     });
   }
 
@@ -58,7 +58,7 @@ export class Budget {
     if (this.#totalEndsFirst) throw this.#late(); // also where the wait ended a moment early, as timers do
     this.patience();
     return new Unavailable(`${this.shown} was silent for ${this.#timeoutMs} ms`, {
-      hint: "try again later, or raise timeout_ms of this source",
+      hint: "try again later, or raise timeout_s of this source or of network",
     });
   }
 
@@ -66,7 +66,7 @@ export class Budget {
     this.received += received;
     if (this.received > this.#wireBytes) {
       throw new Refused(`${this.shown} sent more than the ${this.#wireBytes} bytes allowed`, {
-        hint: "raise max_bytes of this source if it should be that large",
+        hint: "raise max_bytes of this source or of network if it should be that large",
       });
     }
   }

@@ -70,7 +70,7 @@ export class FileSource {
     for (;;) {
       if (this.#monotonic() >= deadline) {
         throw new Unavailable(`${shown} took too long to read`, {
-          hint: "try again later, or raise total_ms of this source",
+          hint: "try again later, or raise total_s of this source or of network",
         });
       }
       const room = Buffer.allocUnsafe(Math.min(CHUNK, expected - intake.size + 1));

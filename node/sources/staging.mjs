@@ -87,7 +87,7 @@ export function checkExpectation(request) {
 
 export function tooLarge(shown, limit) {
   return new Refused(`${shown} is larger than the ${limit} bytes allowed`, {
-    hint: "raise max_bytes of this source if it should be that large",
+    hint: "raise max_bytes of this source or of network if it should be that large",
     max_bytes: limit,
   });
 }

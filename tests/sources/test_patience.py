@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -120,4 +121,35 @@ def test_a_run_survives_a_server_that_is_just_starting(tmp_path: Path) -> None:
         answer = there.kfm("run", "--verbose", env={"KFM_LOG": "jsonl"})
     assert len(told) == 3
     assert answer.err.count('"source.retried"') == 2
+    assert there.kfm("cat", "processed/rain", "all").out.encode() == BODY
+
+
+@pytest.mark.parametrize(
+    ("setting", "code", "said"),
+    [
+        ("timeout_s: 0.2", 69, "was silent for 200 ms"),
+        ("total_s: 0.2", 69, "was not fetched within 200 ms"),
+        ("max_bytes: 5", 3, "5 bytes"),
+    ],
+)
+def test_the_setting_that_an_error_advises_exists_for_one_source(
+    tmp_path: Path, setting: str, code: int, said: str
+) -> None:
+    def script(exchange: Exchange) -> None:
+        if not setting.startswith("max_bytes"):
+            over.wait(20)
+        exchange.answer("200 OK", f"Content-Length: {len(BODY)}", body=BODY)
+
+    over = threading.Event()
+    with ScriptedServer(script) as server:
+        text = CONFIG % (server.port, 0, server.port)
+        (tmp_path / "kfm.yml").write_text(text.replace("format: csv", f"format: csv, {setting}"))
+        there = Installation(tmp_path)
+        try:
+            error = there.kfm("run", expect=code).err
+        finally:
+            over.set()
+        assert said in error and f"raise {setting.partition(':')[0]} of this source or of network" in error
+        (tmp_path / "kfm.yml").write_text(text.replace("format: csv", f"format: csv, {setting.partition(':')[0]}: 60"))
+        there.kfm("run")
     assert there.kfm("cat", "processed/rain", "all").out.encode() == BODY

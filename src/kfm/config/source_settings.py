@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from kfm.config.network_settings import check_host
 from kfm.config.s3_settings import is_object
-from kfm.config.setting_values import Interval, Text, given
+from kfm.config.setting_values import Interval, Seconds, Text, given
 from kfm.model import format_rules, names
 from kfm.model.operation_target import REF
 from kfm.model.records import DataContract, Record
@@ -24,7 +24,7 @@ Zone = Literal["processed", "published"]
 # Settings of fetched sources, and settings of sources that are datasets.
 _FETCHED = (
     "expect_hash", "hosts", "headers", "query", "revalidate_s", "media_type", "mask", "poll_s",
-    "unpack", "member",
+    "unpack", "member", "timeout_s", "total_s", "max_bytes",
 )  # fmt: skip
 _DOTS = frozenset({".", ".."})
 _READ = ("key", "version", "zone")
@@ -58,6 +58,16 @@ class SourceConfig(Record, frozen=True):
         dict[str, Text], Meta(description="parameters added to the URL; each value is env:NAME or file:PATH")
     ] = {}
     revalidate_s: Annotated[Interval | None, Meta(description="like network.revalidate_s, for this source")] = None
+    timeout_s: Annotated[
+        Seconds | msgspec.UnsetType, Meta(description="like network.timeout_s, for this source; Python only")
+    ] = msgspec.UNSET
+    total_s: Annotated[
+        Seconds | msgspec.UnsetType, Meta(description="like network.total_s, for this source; Python only")
+    ] = msgspec.UNSET
+    max_bytes: Annotated[
+        Annotated[int, Meta(ge=1, le=1 << 50)] | msgspec.UnsetType,
+        Meta(description="like network.max_bytes, for this source; Python only"),
+    ] = msgspec.UNSET
     media_type: Annotated[str, Meta(description="instead of the one the server names")] = ""
     unpack: Annotated[
         Literal["gzip"] | msgspec.UnsetType, Meta(description="the file is gzipped: read its content; Python only")

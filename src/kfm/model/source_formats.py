@@ -16,8 +16,8 @@ VECTORS: tuple[str, ...] = ("geopackage", "shapefile", "flatgeobuf")  # their ac
 COLUMNAR: tuple[str, ...] = ("parquet", *VECTORS)
 # Settings of a source or contract, and formats, that the Node runner refuses.
 PYTHON_ALONE = (
-    "comment", "flatgeobuf", "geopackage", "geotiff", "grib2", "layer", "member", "netcdf", "parquet", "shapefile",
-    "skip_after_header", "skip_lines", "unpack", "zarr",
+    "comment", "flatgeobuf", "geopackage", "geotiff", "grib2", "layer", "max_bytes", "member", "netcdf", "parquet",
+    "shapefile", "skip_after_header", "skip_lines", "timeout_s", "total_s", "unpack", "zarr",
 )  # fmt: skip
 # Settings that may be absent: contracts without them keep the digests they had before these existed.
 Some = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | msgspec.UnsetType

@@ -444,7 +444,7 @@ def too_dense(shown: str, ratio: int) -> Refused:
 def too_large_inside(wanted: str, shown: str, limit: int) -> Refused:
     return Refused(
         f"{printable(wanted, 200)} in {shown} is larger than the {limit} bytes allowed",
-        hint="raise network.max_bytes if it should be that large",
+        hint="raise max_bytes of this source or of network if it should be that large",
         max_bytes=limit,
     )
 

@@ -54,7 +54,7 @@ class Budget:
     def _late(self) -> Unavailable:
         return Unavailable(
             f"{self.shown} was not fetched within {self._total_ms} ms",
-            hint="try again later, or raise total_ms of this source",
+            hint="try again later, or raise total_s of this source or of network",
         )
 
     def silence(self) -> Unavailable:
@@ -65,7 +65,7 @@ class Budget:
         self.patience()
         return Unavailable(
             f"{self.shown} was silent for {round(self._timeout * 1000)} ms",
-            hint="try again later, or raise timeout_ms of this source",
+            hint="try again later, or raise timeout_s of this source or of network",
         )
 
     def count(self, received: int) -> None:
@@ -73,7 +73,7 @@ class Budget:
         if self.received > self._wire_bytes:
             raise Refused(
                 f"{self.shown} sent more than the {self._wire_bytes} bytes allowed",
-                hint="raise max_bytes of this source if it should be that large",
+                hint="raise max_bytes of this source or of network if it should be that large",
             )
 
 

@@ -71,7 +71,8 @@ class FileSource:
         while True:
             if self._monotonic() >= deadline:
                 raise Unavailable(
-                    f"{shown} took too long to read", hint="try again later, or raise total_ms of this source"
+                    f"{shown} took too long to read",
+                    hint="try again later, or raise total_s of this source or of network",
                 )
             try:
                 chunk = os.read(fd, CHUNK)

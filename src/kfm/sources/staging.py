@@ -104,6 +104,6 @@ def check_expectation(request: FetchRequest) -> None:
 def too_large(shown: str, limit: int) -> Refused:
     return Refused(
         f"{shown} is larger than the {limit} bytes allowed",
-        hint="raise max_bytes of this source if it should be that large",
+        hint="raise max_bytes of this source or of network if it should be that large",
         max_bytes=limit,
     )

@@ -16,6 +16,7 @@ from kfm.store.process_identity import this_process
 
 if TYPE_CHECKING:
     from kfm.config import Config, DatasetConfig, Resolved
+    from kfm.config.source_settings import SourceConfig
 
 Fetches = dict[str, tuple[FetchRequest, DataContract | None]]
 Reads = dict[str, tuple[Wanted, DataContract | None]]
@@ -32,7 +33,6 @@ def source_requests(declared: DatasetConfig | None, request: FetchRequest) -> tu
             wanted = Wanted(dataset_id(source.dataset), source.zone, source.key, source.version, source.complete)
             read[name] = (wanted, checked)
             continue
-        again = request.revalidate_ms if source.revalidate_s is None else round(source.revalidate_s * 1000)
         fetched[name] = (
             msgspec.structs.replace(
                 request,
@@ -42,11 +42,20 @@ def source_requests(declared: DatasetConfig | None, request: FetchRequest) -> tu
                 expect_hash=source.expect_hash,
                 media_type=source.media_type,
                 complete=source.complete,
-                revalidate_ms=again,
+                **_limits(source),
             ),
             checked,
         )
     return fetched, read
+
+
+def _limits(source: SourceConfig) -> dict[str, int]:
+    """Return the limits that a source declares for itself; the others are those of the installation."""
+    said = (("timeout_ms", source.timeout_s), ("total_ms", source.total_s), ("revalidate_ms", source.revalidate_s))
+    limits = {name: round(value * 1000) for name, value in said if isinstance(value, (int, float))}
+    if source.max_bytes is not msgspec.UNSET:
+        limits["max_bytes"] = source.max_bytes
+    return limits
 
 
 class DatasetSettings(NamedTuple):

@@ -103,6 +103,48 @@ def test_an_unknown_extension_is_unchecked_and_never_valid(tmp_path: Path) -> No
     assert catalog_validation.check({"a": 1})[2] and catalog_validation.check({"@context": {}})[2]
 
 
+def test_a_facet_whose_address_has_no_fragment_is_checked_by_the_definition_of_its_file() -> None:
+    event = openlineage.events(samples.RUNS["ingest"])[1]
+    facets = event["run"]["facets"]
+    name, facet = next((n, f) for n, f in facets.items() if "/$defs/" in f["_schemaURL"])
+    facet["_schemaURL"] = facet["_schemaURL"].partition("#")[0]
+    assert catalog_validation.check(event)[1:] == ([], [])
+    facet.pop("_producer")
+    assert [each.place for each in catalog_validation.check(event)[1] if each.place.endswith(name)]
+    facet["_schemaURL"] += "#/$defs/Nothing"
+    assert f"facet {name}" in catalog_validation.check(event)[2]
+
+
+def test_dcat_us_is_recognised_by_its_version() -> None:
+    ours = dcat.catalog(VERSIONS, PLACES)
+    short = {name: value for name, value in {**ours, "@type": "Catalog"}.items() if name != "@context"}
+    assert catalog_validation.check(short) == ("dcat", [], [])
+    del short["publisher"]
+    assert catalog_validation.check(short)[1]
+    older = {
+        "@context": "https://project-open-data.cio.gov/v1.1/schema/catalog.jsonld",
+        "@type": "dcat:Catalog",
+        "conformsTo": "https://project-open-data.cio.gov/v1.1/schema",
+        "dataset": [],
+    }
+    assert catalog_validation.check(older) == ("dcat", [], ["DCAT-US 1.1: only version 3 is checked"])
+
+
+def test_prov_without_bundles_and_with_prefixes_in_its_bundles_is_recognised() -> None:
+    plain: dict[str, Any] = {
+        "prefix": {"ex": "https://example.org/"},
+        "entity": {"ex:map": {}},
+        "wasGeneratedBy": {"_:1": {"prov:entity": "ex:map", "prov:activity": "ex:drawing"}},
+    }
+    assert catalog_validation.check(plain) == ("prov", [], [])
+    assert catalog_validation.check({"bundle": {"ex:one": plain}}) == ("prov", [], [])
+    plain["entity"]["other:map"] = {}
+    assert [each.place for each in catalog_validation.check(plain)[1]] == ["/entity"]
+    assert [each.place for each in catalog_validation.check({"bundle": {"ex:one": plain}})[1]] == [
+        "/bundle/ex:one/entity"
+    ]
+
+
 def test_a_list_of_events_is_checked_one_by_one() -> None:
     events = openlineage.events(samples.RUNS["ingest"])
     assert catalog_validation.check(events) == ("openlineage", [], [])

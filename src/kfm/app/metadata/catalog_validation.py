@@ -36,6 +36,10 @@ _ENDS = {  # the ends of each kind of statement in PROV-JSON
     "wasDerivedFrom": {"prov:generatedEntity": "entity", "prov:usedEntity": "entity"},
 }
 
+_STATEMENTS = frozenset({"entity", "activity", "agent", *_ENDS, "specializationOf", "alternateOf", "hadMember"})
+_CATALOGS = ("dcat:Catalog", "Catalog", "http://www.w3.org/ns/dcat#Catalog")
+_DCAT_US_1_1 = ("https://project-open-data.cio.gov/v1.1/schema", "http://project-open-data.cio.gov/v1.1/schema")
+
 
 class Problem(Record, frozen=True):
     """A mistake in a document, and its place."""
@@ -116,13 +120,21 @@ def check(document: Any) -> tuple[str, list[Problem], list[str]]:
         return "cloudevents", _against(_CLOUDEVENTS, document), []
     if "eventTime" in document and "schemaURL" in document:
         return "openlineage", *_openlineage(document)
-    if "bundle" in document and "prefix" in document:
+    if _is_prov(document):
         return "prov", _prov(document), []
-    if document.get("@type") == "dcat:Catalog":
-        return "dcat", _against(schema_store.DCAT_US, document), []
+    if document.get("@type") in _CATALOGS:
+        return "dcat", *_dcat(document)
     if "@context" in document:
         return "unknown", [], ["JSON-LD that is no dcat:Catalog"]
     return "unknown", [], ["not a known kind of catalog document"]
+
+
+def _dcat(document: dict[str, Any]) -> tuple[list[Problem], list[str]]:
+    """Check a DCAT-US 3 catalog. A catalog that says it conforms to another version is unchecked, not broken."""
+    said = document.get("conformsTo")
+    if isinstance(said, str) and said.rstrip("/#") in _DCAT_US_1_1:
+        return [], ["DCAT-US 1.1: only version 3 is checked"]
+    return _against(schema_store.DCAT_US, document), []
 
 
 def _several(documents: list[dict[str, Any]]) -> tuple[str, list[Problem], list[str]]:
@@ -219,11 +231,26 @@ def _openlineage(event: dict[str, Any]) -> tuple[list[Problem], list[str]]:
     for place, facets in _facets(event):
         for name, facet in facets.items():
             address = facet.get("_schemaURL") if isinstance(facet, dict) else None
-            if isinstance(address, str) and schema_store.known(address):
-                problems += _against(address, facet, f"{place}/{name}")
+            definition = _definition(address) if isinstance(address, str) else ""
+            if definition:
+                problems += _against(definition, facet, f"{place}/{name}")
             else:
                 unchecked[f"facet {printable(name, 100)[1:-1]}"] = None
     return problems, list(unchecked)
+
+
+def _definition(address: str) -> str:
+    """Return the address of the definition that a facet must follow, or "" if it is not installed.
+
+    The file of a facet describes the facet in a definition of the file's name; an address without a fragment means
+    that one, because the file itself allows any object.
+    """
+    bare, _, fragment = address.partition("#")
+    if not schema_store.known(bare):
+        return ""
+    defined = schema_store.schema(bare).get("$defs", {})
+    name = fragment.removeprefix("/$defs/") if fragment else bare.rpartition("/")[2].removesuffix(".json")
+    return f"{bare}#/$defs/{name}" if name in defined else ""
 
 
 def _facets(event: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -237,26 +264,49 @@ def _facets(event: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"{place}/{kind}", thing[kind]
 
 
+def _is_prov(document: dict[str, Any]) -> bool:
+    """Return whether a document is PROV-JSON: it has statements, of its own or in bundles."""
+    own = _STATEMENTS & document.keys()
+    bundles = document.get("bundle")
+    bundled = isinstance(bundles, dict) and any(
+        isinstance(one, dict) and _STATEMENTS & one.keys() for one in bundles.values()
+    )
+    return bundled or (bool(own) and ("prefix" in document or len(own) > 1))
+
+
 def _prov(document: dict[str, Any]) -> list[Problem]:
-    """Check a PROV-JSON document, for which there is no schema to ship: each name has a declared prefix, and each
-    statement connects things that its bundle describes."""
-    prefixes, bundles = document["prefix"], document["bundle"]
+    """Check a PROV-JSON document, for which there is no schema to ship: each name has a declared prefix, and in what
+    KFM wrote each statement connects things that its bundle describes. Others may leave things undescribed.
+    """
+    prefixes, bundles = document.get("prefix", {}), document.get("bundle", {})
     if not isinstance(prefixes, dict) or not isinstance(bundles, dict):
         return [Problem(place="", reason="prefix and bundle are no objects")]
-    problems = []
+    problems = _statements(document, "", prefixes) if _STATEMENTS & document.keys() else []
     for name, bundle in bundles.items():
         here = f"/bundle/{_pointer([name])[1:]}"
-        if not isinstance(bundle, dict) or not all(isinstance(part, dict) for part in bundle.values()):
+        if not isinstance(bundle, dict):
             problems.append(Problem(place=here, reason="is no bundle"))
             continue
-        for kind in ("entity", "activity", "agent"):
-            for one in bundle.get(kind, {}):
-                if one.partition(":")[0] not in prefixes:
-                    problems.append(Problem(place=f"{here}/{kind}", reason="a name has a prefix that is not declared"))
-        for kind, ends in _ENDS.items():
-            for id, said in bundle.get(kind, {}).items():
-                for end, wanted in ends.items():
-                    if isinstance(said, dict) and end in said and said[end] not in bundle.get(wanted, {}):
-                        reason = f"is no {wanted} that the bundle describes"
-                        problems.append(Problem(place=f"{here}/{kind}/{id}/{end}", reason=reason))
+        own = bundle.get("prefix", {})
+        problems += _statements(bundle, here, {**prefixes, **(own if isinstance(own, dict) else {})})
+    return problems
+
+
+def _statements(bundle: dict[str, Any], here: str, prefixes: dict[str, Any]) -> list[Problem]:
+    """Return the problems of the statements of one bundle, or of the document itself."""
+    if not all(isinstance(part, dict) for part in bundle.values()):
+        return [Problem(place=here, reason="is no bundle")]
+    known = {*prefixes, "prov", "xsd", "_"}
+    problems = [
+        Problem(place=f"{here}/{kind}", reason="a name has a prefix that is not declared")
+        for kind in ("entity", "activity", "agent")
+        for one in bundle.get(kind, {})
+        if (one.partition(":")[0] if ":" in one else "default") not in known
+    ]
+    for kind, ends in _ENDS.items() if "kfm" in prefixes else ():
+        for id, said in bundle.get(kind, {}).items():
+            for end, wanted in ends.items():
+                if isinstance(said, dict) and end in said and said[end] not in bundle.get(wanted, {}):
+                    reason = f"is no {wanted} that the bundle describes"
+                    problems.append(Problem(place=f"{here}/{kind}/{id}/{end}", reason=reason))
     return problems

@@ -282,6 +282,7 @@ def _tell(screen: Screen, problem: KfmError) -> int:
     code."""
     import contextlib
 
+    from kfm.cli.render import MOST_SHOWN
     from kfm.errors import StorageFailed
 
     with contextlib.suppress(OSError, StorageFailed):  # stderr can still be written
@@ -291,8 +292,10 @@ def _tell(screen: Screen, problem: KfmError) -> int:
             if problem.others:
                 error["others"] = [{"code": o.code, "message": o.message, "hint": o.hint} for o in problem.others]
             screen.data({"error": error})
-    for each in (problem, *problem.others):
+    for each in (problem, *problem.others[: MOST_SHOWN - 1]):
         screen.fail(str(each))
+    if len(problem.others) >= MOST_SHOWN:
+        screen.fail(f"{len(problem.others) - MOST_SHOWN + 1:,} more mistakes; see all with `kfm config check --json`")
     return int(problem.exit_code)
 
 

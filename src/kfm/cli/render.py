@@ -11,6 +11,7 @@ from kfm.errors import StorageFailed
 from kfm.parsing.characters import escaped
 
 Cells = Sequence[Sequence[str]]
+MOST_SHOWN = 100  # mistakes of one configuration that are printed
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
 _WORDS = {
     "SUCCESS": "green", "COMMITTED": "green", "DONE": "green", "done": "green", "ok": "green", "open": "green",

@@ -34,7 +34,7 @@ class Document:
     `with document:` keeps what is raised inside, so that the next part is still checked.
     """
 
-    __slots__ = ("_place", "assumed", "mistakes", "moved", "renamed", "value", "where")
+    __slots__ = ("_kept", "_place", "assumed", "mistakes", "moved", "renamed", "value", "where")
 
     def __init__(self, value: Any, where: str, place: Callable[[Path], tuple[int, int] | None]) -> None:
         self.value = value
@@ -43,6 +43,7 @@ class Document:
         self.mistakes: list[BadInput] | None = None
         self.assumed: set[Path] = set()  # parts whose values are stand-ins for mistakes that were reported
         self.renamed: dict[Path, str] = {}  # parts that the file calls by another, misspelled key
+        self._kept: set[str] = set()  # the messages of the collected mistakes
         self._place = place
 
     def collect(self) -> list[BadInput]:
@@ -91,7 +92,8 @@ class Document:
         """Add a mistake to the collected ones, unless the same mistake is among them or it only follows from an assumed
         part."""
         mistakes = self.collect()
-        if not self._follows(problem) and all(problem.message != known.message for known in mistakes):
+        if problem.message not in self._kept and not self._follows(problem):
+            self._kept.add(problem.message)
             mistakes.append(problem)
 
     def _follows(self, problem: BadInput) -> bool:
@@ -143,6 +145,26 @@ def _position(text: str, index: int) -> tuple[int, int]:
     return text.count("\n", 0, index) + 1, index - (text.rfind("\n", 0, index) + 1) + 1
 
 
+class _Lines:
+    """Finds the line and column of many places of one text. The starts of its lines are found at the first question."""
+
+    __slots__ = ("_starts", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._starts: list[int] = []
+
+    def position(self, index: int) -> tuple[int, int]:
+        from bisect import bisect_right
+
+        if not self._starts:
+            self._starts.append(0)
+            for line in self._text.split("\n")[:-1]:
+                self._starts.append(self._starts[-1] + len(line) + 1)
+        number = bisect_right(self._starts, index)
+        return number, index - self._starts[number - 1] + 1
+
+
 # ---------------------------------------------------------------------------------------------- JSON
 
 
@@ -151,13 +173,14 @@ def _read_json(text: str, where: str) -> Document:
 
     value = _whole(decode(text.encode(), where))
     starts: dict[Path, int] = {}
+    lines = _Lines(text)
 
     def place(path: Path) -> tuple[int, int] | None:
         # Only an error message needs positions, so they are computed then.
         if not starts:
             _json_places(text, 0, (), starts)
         index = starts.get(path)
-        return None if index is None else _position(text, index)
+        return None if index is None else lines.position(index)
 
     if _count(value, where, 0) > MAX_VALUES:
         _fail(where, (1, 1), f"holds more than {MAX_VALUES} values", "keep data out of settings files")
@@ -232,12 +255,14 @@ def _read_yaml(text: str, where: str) -> Document:
         name = f"U+{ord(odd[0]):04X}"
         _fail(where, _position(text, odd.start()), f"holds the control character {name}", "remove it")
 
+    lines = _Lines(text)
+
     def fail(index: int, what: str, hint: str) -> NoReturn:
         _fail(where, _position(text, index), what, hint)
 
     def place(path: Path) -> tuple[int, int] | None:
         index = reader.places.get(path)
-        return None if index is None else _position(text, index)
+        return None if index is None else lines.position(index)
 
     reader = Yaml(text, fail)
     return Document(reader.document(), where, place)

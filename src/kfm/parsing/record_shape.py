@@ -20,6 +20,7 @@ from kfm.parsing.yaml_scalars import kind
 
 T = TypeVar("T")
 _ADD = "add it"
+_ADVISED = 100  # unknown keys of one mapping for which a near name is looked for, which takes long
 _ROUNDS = 10  # a key that was renamed shows what is below it
 
 
@@ -180,11 +181,15 @@ def _struct_problems(info: Any, value: Any, path: Path) -> Iterator[Problem]:
         yield _wrong(path, "a mapping", value, info)
         return
     known = {field.encode_name: field for field in info.fields}
+    names = list(known)
+    unknown = 0
     for key, item in value.items():
         if key in known:
             yield from _problems(known[key].type, item, (*path, key))
+        elif (unknown := unknown + 1) <= _ADVISED:
+            yield unknown_key((*path, key), names, item)
         else:
-            yield unknown_key((*path, key), list(known), item)
+            yield Problem((*path, key), f"unknown key {dotted((*path, key))}", "remove it")
     for name, field in known.items():
         if field.required and name not in value:
             yield Problem(path, f"{dotted((*path, name))} is missing", _ADD, field.type, name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kfm import config
 from kfm.cli.parser import build
-from kfm.cli.render import Screen
+from kfm.cli.render import MOST_SHOWN, Screen
 from kfm.errors import BadInput
 from kfm.model.canonical import canonical
 from kfm.parsing import record_shape
@@ -46,8 +46,10 @@ def config_check(options: argparse.Namespace, screen: Screen) -> int:
     if screen.json:
         mistakes = [each._asdict() for each in report.mistakes]
         screen.data({"path": report.path, "files": report.files, "mistakes": mistakes})
-    for mistake in () if screen.json else report.mistakes:
+    for mistake in () if screen.json else report.mistakes[:MOST_SHOWN]:
         screen.fail(str(mistake))
+    if not screen.json and len(report.mistakes) > MOST_SHOWN:
+        screen.fail(f"{len(report.mistakes) - MOST_SHOWN:,} more mistakes; correct these first, or see all with --json")
     if not report.mistakes and not screen.json:
         screen.line(f"no mistakes in {', '.join(report.files)}")
     return BadInput.exit_code if report.mistakes else 0

@@ -87,6 +87,7 @@ LINES = {
     "kfm mask deploy": ["mask", "deploy", "rain-gauges", "gauges"],
     "kfm policy deploy": ["policy", "deploy"],
     "kfm mask preview": ["mask", "preview", "sites.csv", "--mask", "mask.yml"],
+    "kfm protect": ["protect", "sites.csv", "--custodian", "society", "--yes"],
     "kfm mask scan": ["mask", "scan", "kfm.yml", "--against", "sites.csv", "--mask", "mask.yml"],
     "kfm runs receipts": ["runs", "receipts"],
     "kfm runs receipt": ["runs", "receipt", "last"],
@@ -210,7 +211,7 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
         Path("policies/own.rego").write_text('package main\n\ndeny contains "never" if input.never\n')
         Path("policies/own_test.rego").write_text("package main_test\n\ntest_nothing if count(data.main.deny) == 0\n")
         Path("kfm.yml").write_text(Path("kfm.yml").read_text() + "\npolicy: {folder: policies}\n")
-    if name in ("kfm mask preview", "kfm mask scan", "kfm mask deploy"):
+    if name in ("kfm mask preview", "kfm mask scan", "kfm mask deploy", "kfm protect"):
         laid_out(3)
     if name == "kfm mask deploy":
         text = Path("kfm.yml").read_text()

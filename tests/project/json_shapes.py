@@ -405,6 +405,22 @@ SHAPES: dict[str, Shape] = {
             "records": "`row`, `place`, `before` and `after`: protected data",
         }
     ),
+    "kfm protect": Shape(
+        {
+            "dataset": "the dataset, as in kfm.yml",
+            "source": "its source",
+            "custodian": "whose key encrypts it",
+            "resolution": "of the masking policy",
+            "columns": "`column`, `holds` (what it seems to hold) and `published` (in which form, or `no`)",
+            "cells": "for some resolutions: `resolution`, `kilometres` across a cell, `cells`, and `alone`: records "
+            "that are alone in their cell",
+            "uniqueness": "`k`, `columns`, `records`, `unique` and `below_k`: records that share their cell and columns "
+            "with no other, and with fewer than k - 1 others",
+            "files": "`path`, and `written`: false if it was there",
+            "dry_run": "whether nothing was written",
+            "steps": "`step`, `state` (done, next or later), `who` acts and the `next` command; empty in a dry run",
+        }
+    ),
     "kfm mask scan": Shape(
         {
             "verdict": "`clean`, `review` or `deny`: the worst of all files",
@@ -483,7 +499,6 @@ NOT_JSON = {
     "kfm audit consistency": "A proof, always: the `old` checkpoint, the `hashes` and the newer `checkpoint`.",
     "kfm config schema": "A JSON Schema, also without `--json`; without a NAME a list of names.",
     "kfm config completion": "A script, always; for a kind of names one name on each line.",
-    "kfm help": "Text, always.",
     "kfm lineage export": "Documents of the format, always: one on each line; PROV is one document, Mermaid is text.",
     "kfm up": "A [receipt](../../schemas/receipt.json) on each line, as runs end; with `--listen` the first "
     "line says where it listens.",

@@ -32,7 +32,6 @@ GROUPS = (
             Command("init", "Write a kfm.yml, an example updater and a little data"),
             Command("new", "Write a module for an updater, a job or a connector, and its tests"),
             Command("config", "Check and show settings; schemas, shell completion"),
-            Command("help", "Show what a command does, as its --help"),
         ),
     ),
     Group(
@@ -85,6 +84,7 @@ GROUPS = (
         "protect",
         "protect",
         (
+            Command("protect", "Turn a table with places into a masked dataset, step by step"),
             Command("labels", "Show and change what may be shown of each source"),
             Command("mask", "Preview and sign masking; scan files for protected data"),
             Command("policy", "Show what policies and gates decide, and why"),

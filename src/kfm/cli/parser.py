@@ -215,6 +215,9 @@ def parse(argv: list[str], program: str = "kfm") -> argparse.Namespace:
     """Return the options that were typed after `program`. Global flags may stand before or after the command. Raise
     Usage for a wrong line, and SystemExit after --help."""
     at = _command_at(argv)
+    if program == "kfm" and at >= 0 and argv[at] == "help":  # `kfm help runs show` is `kfm runs show --help`
+        argv = [*argv[:at], *argv[at + 1 :], "--help"]
+        at = _command_at(argv)
     name = "" if at < 0 else argv[at]
     if program == "kfm":
         name = ALIASES.get(name, name)

@@ -1,0 +1,164 @@
+"""Proposes a masking policy for a table, and measures it: cells by resolution, and records that their columns single
+out. It shows counts only, never a record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from kfm.app.stewards.column_survey import Survey
+from kfm.errors import BadInput
+from kfm.masking.cells import EDGES
+from kfm.masking.mask import Prepared, mask_columns, prepare
+from kfm.masking.public_record import PublicRecord
+from kfm.model.labels import Classification
+from kfm.model.masks import Accuracy, AccuracyClass, Location, MaskingPolicy, faults, read_policy
+from kfm.model.secret import SHORTEST, Secret
+from kfm.parsing import documents
+from kfm.parsing.characters import printable
+from kfm.parsing.documents import dotted
+from kfm.parsing.yaml_edit import flow, scalar
+
+RESOLUTION = 6  # about 6 kilometres across
+SHOWN = (4, 5, 6, 7)  # resolutions that are compared
+
+
+class CellCount(msgspec.Struct, frozen=True):
+    """How a table would look in cells of one resolution."""
+
+    resolution: int
+    kilometres: float  # across a cell
+    cells: int
+    alone: int  # records whose cell holds no other record
+
+
+class Uniqueness(msgspec.Struct, frozen=True):
+    """How many records their cell and these columns together single out."""
+
+    k: int
+    columns: tuple[str, ...]
+    records: int
+    unique: int
+    below_k: int  # records in groups of fewer than k, the unique ones among them
+
+
+def accuracy_of(text: str, survey: Survey) -> Accuracy:
+    """Return the accuracy that a caller gives as METRES, or as COLUMN:VALUE=METRES,VALUE=METRES. Without a text it
+    follows from the decimal places of the coordinates. Raise BadInput for anything else."""
+    if not text:
+        metres = max(10, round(111_000 / 10**survey.digits))
+        return Accuracy(all=AccuracyClass(name="point", metres=metres))
+    column, colon, listed = text.partition(":")
+    try:
+        if not colon:
+            return Accuracy(all=AccuracyClass(name="point", metres=float(text)))
+        if column not in {one.name for one in survey.columns}:
+            raise BadInput(f"the table has no column {printable(column)}", hint="look at --accuracy")
+        pairs = [part.rpartition("=") for part in listed.split(",")]
+        return Accuracy(
+            column=column,
+            classes={value: AccuracyClass(name=value, metres=float(metres)) for value, _, metres in pairs},
+        )
+    except ValueError:
+        raise BadInput(
+            f"{printable(text)} is no accuracy", hint="write metres, or COLUMN:VALUE=METRES,VALUE=METRES"
+        ) from None
+
+
+def propose(survey: Survey, *, id: str, resolution: int, accuracy: Accuracy, k: int) -> MaskingPolicy:
+    """Return a policy that publishes one cell for each record and the columns that may be seen."""
+    location = Location(
+        accuracy=accuracy,
+        latitude=survey.latitude,
+        longitude=survey.longitude,
+        geometry=not survey.latitude,
+    )
+    columns = {one.name: one.rule for one in survey.columns if one.rule and one.name != accuracy.column}
+    policy = MaskingPolicy(
+        id=id, version="1", namespace=id, record_id=survey.record_id, resolution=resolution, location=location,
+        columns=columns, k=k,
+    )  # fmt: skip
+    for path, what, hint in faults(policy):
+        raise BadInput(f"the masking policy would be wrong: {dotted(path)} {what}", hint=hint)
+    return policy
+
+
+def policy_text(policy: MaskingPolicy, withheld: Iterable[str]) -> bytes:
+    """Return the policy as YAML, a line for each published column, with the names of withheld columns in a comment."""
+    place: dict[str, Any] = {"geometry": True}
+    if policy.location.latitude:
+        place = {"latitude": policy.location.latitude, "longitude": policy.location.longitude}
+    lines = [
+        "# What the public may see. A column that is not listed under `columns` is not published.",
+        f"id: {scalar(policy.id)}",
+        f'version: "{policy.version}"',
+        f"namespace: {scalar(policy.namespace)}",
+        f"record_id: {scalar(policy.record_id)}",
+        f"resolution: {policy.resolution}",
+        f"k: {policy.k}",
+        "location:",
+        *(f"  {name}: {flow(value)}" for name, value in place.items()),
+        f"  accuracy: {flow(_plain(policy.location.accuracy))}",
+        "columns:" if policy.columns else "columns: {}",
+        *(f"  {scalar(name)}: {flow(_plain(rule))}" for name, rule in policy.columns.items()),
+    ]
+    if names := ", ".join(printable(name)[1:-1] for name in withheld):
+        lines.append(f"# Withheld: {names}")
+    body = ("\n".join(lines) + "\n").encode()
+    read_policy(documents.read(body, "the masking policy", json=False))
+    return body
+
+
+def _plain(record: msgspec.Struct) -> Any:
+    """Return a record without the fields that have their default value."""
+    shown = {}
+    for field in msgspec.structs.fields(record):
+        value = getattr(record, field.name)
+        if value != field.default and value not in ("", (), {}, None):
+            shown[field.name] = msgspec.to_builtins(value)
+    return _whole(shown)
+
+
+def _whole(value: Any) -> Any:
+    """Return a value in which whole numbers have no decimal point."""
+    if isinstance(value, Mapping):
+        return {name: _whole(each) for name, each in value.items() if each not in ("", (), {}, None)}
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+# ---------------------------------------------------------------------------------------------- measures
+
+
+def masked(table: Mapping[str, Sequence[Any]], policy: MaskingPolicy) -> list[PublicRecord]:
+    """Return the table as readers would see it, under a throw-away key."""
+    return mask_columns(table, _bound(policy))
+
+
+def _bound(policy: MaskingPolicy) -> Prepared:
+    import os
+
+    return prepare(policy, Classification(level="generalised"), Secret(os.urandom(SHORTEST)))
+
+
+def cells_by_resolution(table: Mapping[str, Sequence[Any]], policy: MaskingPolicy) -> list[CellCount]:
+    """Return the counts for the policy's resolution and for those that are usual."""
+    found = []
+    for resolution in sorted({*SHOWN, policy.resolution}):
+        only = msgspec.structs.replace(policy, resolution=resolution, columns={})
+        counts = Counter(one.cell for one in masked(table, only) if one.cell)
+        across = round(EDGES[resolution] * 2 / 1000, 1)
+        found.append(CellCount(resolution, across, len(counts), sum(count == 1 for count in counts.values())))
+    return found
+
+
+def uniqueness(records: Sequence[PublicRecord], policy: MaskingPolicy) -> Uniqueness:
+    """Return how many records share cell and published columns with fewer than k others."""
+    names = tuple(rule.name or name for name, rule in policy.columns.items())
+    sizes = Counter((one.cell, *(one.attributes[name] for name in names)) for one in records)
+    small = [size for size in sizes.values() if size < policy.k]
+    return Uniqueness(policy.k, names, len(records), sum(size == 1 for size in small), sum(small))

@@ -414,8 +414,8 @@ SHAPES: dict[str, Shape] = {
             "columns": "`column`, `holds` (what it seems to hold) and `published` (in which form, or `no`)",
             "cells": "for some resolutions: `resolution`, `kilometres` across a cell, `cells`, and `alone`: records "
             "that are alone in their cell",
-            "uniqueness": "`k`, `columns`, `records`, `unique` and `below_k`: records that share their cell and columns "
-            "with no other, and with fewer than k - 1 others",
+            "uniqueness": "`k`, `columns`, `records`, `unique` and `below_k`: records that share their cell and "
+            "columns with no other, and with fewer than k - 1 others",
             "files": "`path`, and `written`: false if it was there",
             "dry_run": "whether nothing was written",
             "steps": "`step`, `state` (done, next or later), `who` acts and the `next` command; empty in a dry run",

@@ -33,6 +33,10 @@ def acquire(context: RunContext) -> Acquired:
     recorded inputs."""
     context.stage = "ADMIT"
     unfinished = context.unfinished
+    if context.guards.protection is not None and not context.updater.moves_only:
+        from kfm.engine.protected.verdict import hide_until_judged
+
+        hide_until_judged(context)
     if unfinished is not None and (unfinished.plan_hash or context.updater.moves_only):
         context.reached.acquired = acquired = Acquired(unfinished.inputs)
         _inherit(context, unfinished.inputs)

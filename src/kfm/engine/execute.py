@@ -109,7 +109,7 @@ def carry_over(context: RunContext, planned: Planned, results: Results) -> None:
     for segment, _ in context.world.state.journal.segments(continues):
         if segment.plan_hash == planned.plan.plan_hash:
             kept.update({done[0]: done for done in segment.done})
-            results.described.update(segment.described)
+            results.described.update((at, context.world.shown(said)) for at, said in segment.described)
     carried = [done for _, done in sorted(kept.items()) if objects.has(done[1])]
     planned.journal.carried = carried
     results.add(carried)
@@ -142,7 +142,7 @@ def write(
         context.check_slot(tx)
         rows = crew.take_rows()
         if rows:
-            tx.objects(rows)
+            context.world.keep_rows(tx, rows)
         intent, then = ranges(batch), CLOSING if last else []
         if plan_record:
             journal.begin(tx, results, ["PLAN", "EXECUTE"], intent, then)
@@ -163,7 +163,7 @@ def give_up(context: RunContext, planned: Planned, crew: Crew, results: Results,
         if isinstance(problem, Broken):
             raise problem
     with context.world.state.transaction(planned.lease) as tx:
-        tx.objects(crew.take_rows())
+        context.world.keep_rows(tx, crew.take_rows())
         failed = crew.take_retried() + [(position, problem.code) for position, problem in crew.failures]
         planned.journal.append(tx, results, ["EXECUTE"], done=finished, failed=failed)
     raise crew.failures[0][1]

@@ -65,7 +65,10 @@ def settle_plan(context: RunContext, acquired: Acquired, admitted: Fresh | Resum
         and len(context.updater.code_listing) <= INLINE_MAX
     )
     code = context.updater.code_listing if known else b""
-    journal = Journal(run, made, acquired.checkpoints, context.world.state, context.world.clock, facts, sealed, code)
+    world = context.world
+    journal = Journal(
+        run, made, acquired.checkpoints, world.state, world.clock, facts, sealed, code, (world.hidden, world.shown)
+    )
     planned = Planned(made, journal, admitted.tenure, inspected, resumed=isinstance(admitted, Resume))
     context.reached.planned = planned
     return planned
@@ -184,6 +187,10 @@ def make(
         pending = b""
         total.update(body if chunks > 1 else body[len(header) :])
         count += len(batch)
+        if like is None and guarded and context.world.unjudged is not None:
+            from kfm.engine.protected.leak_check import check_planned
+
+            check_planned(context, body)
         if kept is not None:
             kept.append(body)
             steps_kept.append(batch)

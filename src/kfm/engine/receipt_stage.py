@@ -10,7 +10,7 @@ from kfm.clock import rfc3339
 from kfm.engine.code_changes import code_warnings
 from kfm.engine.protected.ledger_redaction import append
 from kfm.engine.run_context import RunContext, is_public
-from kfm.engine.stage_results import NOTHING_MADE, Acquired, Assembled, Duplicate, Reached, Stopped
+from kfm.engine.stage_results import NOTHING_MADE, Acquired, Assembled, Duplicate, Stopped
 from kfm.engine.telemetry_stage import measure, measure_merged
 from kfm.errors import Cancelled, Denied, Held, KfmError, Sovereignty
 from kfm.model import refs
@@ -148,6 +148,10 @@ def fail(context: RunContext, problem: KfmError) -> Receipt:
     note = ErrorNote(code=problem.code, message=str(problem))
     reached = context.reached
     run, lease, held = reached.run, reached.lease, reached.held
+    if held and context.world.unjudged is not None:
+        from kfm.engine.protected.leak_check import judged_quarantine
+
+        held = judged_quarantine(context, held, problem)
     switches = context.switches if held else ()
     with context.world.state.transaction(lease, switches=switches) as tx:
         if run is None:
@@ -171,7 +175,7 @@ def fail(context: RunContext, problem: KfmError) -> Receipt:
         append(context.guards, receipt, context.updater.op, context.standing, tx)
         measure(context, tx, "FAILED", run_id, [problem.code])
         if run is not None:
-            keep_made(reached, tx)
+            keep_made(context, tx)
             tx.runs.save(msgspec.structs.replace(run, status="FAILED"))
         if lease is not None:
             tx.leases.release(lease)
@@ -190,15 +194,15 @@ def fail(context: RunContext, problem: KfmError) -> Receipt:
     return receipt
 
 
-def keep_made(reached: Reached, tx: Tx) -> None:
+def keep_made(context: RunContext, tx: Tx) -> None:
     """Record the finished steps, so that the next run of the same work continues from them. Without any, unlock the
     plan."""
-    planned, executed = reached.planned, reached.executed
+    planned, executed = context.reached.planned, context.reached.executed
     if planned is None or executed is None:
         return
     journal = planned.journal
     if executed.tail:
-        tx.objects(executed.tail_rows)
+        context.world.keep_rows(tx, executed.tail_rows)
         journal.append(tx, executed.results, ["EXECUTE"], done=executed.tail, failed=executed.tail_failed)
     if journal.run.locked_plan and not executed.results.done:
         tx.journal.unlock_plan(journal.run.claim_key)

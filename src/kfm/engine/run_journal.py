@@ -19,6 +19,7 @@ from kfm.model.records import Checkpoint, Phase, Run, Segment, Step
 NOTHING_LEARNED = Facts()
 CLOSING: list[Phase] = ["UPSERT", "LINEAGE"]  # the phases that the commit writes
 CARRIED = 4096  # the most carried-over steps in one segment
+Described = Callable[[dict[str, Any]], dict[str, Any]]
 _decode_steps = msgspec.json.Decoder(Step).decode_lines
 
 
@@ -76,6 +77,7 @@ class Journal:
         facts: Facts = NOTHING_LEARNED,
         stored: Callable[[bytes], bytes] | None = None,
         code: bytes = b"",
+        described: tuple[Described, Described] = (dict, dict),
     ) -> None:
         self.run = run
         self.carried: list[Done] = []  # finished by the run that this one continues, and not journaled yet
@@ -86,6 +88,7 @@ class Journal:
         self._facts = facts
         self._stored = stored  # encrypts the chunks of a restricted plan
         self._code = code  # the listing of the code that made the plan, stored under its digest
+        self._hidden, self._shown = described  # how the journal stores descriptions of outputs, and back
         self._segments = 0
         self._last = GENESIS
 
@@ -93,7 +96,7 @@ class Journal:
         """Read the segments that exist into `results`; return whether the PLAN record is among them."""
         for segment, name in self._state.journal.segments(self.run.run_id):
             results.add(segment.done)
-            results.described.update(segment.described)
+            results.described.update((at, self._shown(said)) for at, said in segment.described)
             self._segments = segment.n + 1
             self._last = name
         return self._segments > 0
@@ -155,7 +158,7 @@ class Journal:
             done=done,
             intent=intent,
             failed=failed,
-            described=[(entry[0], said[entry[0]]) for entry in done if entry[0] in said] if said else [],
+            described=[(entry[0], self._hidden(said[entry[0]])) for entry in done if entry[0] in said] if said else [],
             payload=payload,
             ts=rfc3339(self._clock.now_ms()),
             then=then,

@@ -45,8 +45,10 @@ def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assem
         )
     if context.guards.protection is not None:
         from kfm.engine.protected.leak_check import check_made
+        from kfm.engine.protected.verdict import release
 
         check_made(context, planned, executed)
+        release(context, planned, executed)
     context.world.progress("commit", 0, 0)
     partition = context.trigger.partition
     before = context.world.state.refs.at(refs.processed(context.dataset))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msgspec import Struct, field
 
 from kfm.clock import Clock
 from kfm.engine.stage_results import Wanted
-from kfm.model.ports import Log, Objects, Source, State
+from kfm.model.ports import Log, Objects, Source, State, Tx
 from kfm.model.records import DataContract, FetchRequest
 
 if TYPE_CHECKING:  # a run of public data does not load it
     from kfm.engine.protected.encrypted_objects import Encryption
+    from kfm.engine.protected.unjudged_objects import UnjudgedObjects
 
 
 class Settings(Struct, frozen=True):
@@ -45,6 +46,7 @@ class World(Struct):
     request: FetchRequest = field(default_factory=lambda: FetchRequest(uri=""))  # the limits for sources without a name
     progress: Callable[[str, int, int], None] = _silent
     encryption: Encryption | None = None  # encrypts everything that a restricted run stores
+    unjudged: UnjudgedObjects | None = None  # its objects, while the leak check has yet to judge them
 
     def stored(self, body: bytes) -> bytes:
         """Return the body of a row as the state stores it: encrypted if the run is restricted."""
@@ -53,6 +55,21 @@ class World(Struct):
     def plain(self, body: bytes) -> bytes:
         """Return the body of a stored row, decrypted if it is encrypted."""
         return body if self.encryption is None else self.encryption.decrypted(body)
+
+    def keep_rows(self, tx: Tx, rows: list[tuple[str, bytes]]) -> None:
+        """Store small objects in this transaction: encrypted while the leak check has yet to judge them."""
+        if self.unjudged is None:
+            tx.objects(rows)
+        else:
+            self.unjudged.keep_rows(tx, rows)
+
+    def hidden(self, said: dict[str, Any]) -> dict[str, Any]:
+        """Return a description of an output as the journal stores it: encrypted before the leak check."""
+        return said if self.unjudged is None else self.unjudged.hidden(said)
+
+    def shown(self, said: dict[str, Any]) -> dict[str, Any]:
+        """Return a description of an output from the journal, decrypted if it is encrypted."""
+        return said if self.unjudged is None else self.unjudged.shown(said)
 
     def scratch(self) -> BinaryIO:
         """Return a temporary file without a name, for content that does not fit into memory.

@@ -406,6 +406,8 @@ class ProtectedTx(Protected, Protocol):
 
     def forget_fingerprints(self, key_id: str, source: str) -> None: ...
 
+    def forget_unjudged(self, digest: str, under: str) -> None: ...
+
 
 class Tx(Protocol):
     """The writes of one transaction: all or nothing, and refused as a whole if the lease is stale."""

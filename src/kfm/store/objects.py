@@ -119,6 +119,11 @@ class FileObjects:
     def _file(self, fd: int) -> io.FileIO:
         return io.FileIO(fd, "rb")
 
+    def discard(self, digest: str) -> None:
+        """Remove the file of an object, if it has one."""
+        with contextlib.suppress(OSError):
+            self._fs.unlink(self.path(digest))
+
     def folder(self, path: str) -> str:
         if path not in self._made:
             self._fs.make_dirs(path)

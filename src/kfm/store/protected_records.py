@@ -20,7 +20,8 @@ class Protected(Repository):
 
     def standing(self, of: str) -> Classification | None:
         """Return the classification of `source/` and an address; of `bytes/`, the id of a custodian's key and a digest
-        keyed with it; or of `sealed/` and the digest of encrypted bytes."""
+        keyed with it; of `sealed/` and the digest of encrypted bytes; or of `unjudged/` and the digest of bytes that
+        wait for the verdict on their run: its rules are the digests of the encrypted bytes."""
         return self._one("standings", of, Classification)
 
     def keys_of_bytes(self) -> list[str]:
@@ -75,3 +76,8 @@ class ProtectedTx(Protected):
 
     def forget_fingerprints(self, key_id: str, source: str) -> None:
         self._tables.delete("fingerprints", f"{key_id}/{source}")
+
+    def forget_unjudged(self, digest: str, under: str) -> None:
+        """Remove where bytes wait for the verdict on their run, and the encrypted bytes if they are a row."""
+        self._tables.delete("standings", f"unjudged/{digest}")
+        self._tables.delete("objects", under)

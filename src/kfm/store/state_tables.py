@@ -127,7 +127,8 @@ CATALOGUE = (
     ),
     StateTable(
         "standings", "the remembered classification of addresses and exact bytes, whatever a file of labels says later",
-        "`source/` and the address, `bytes/`, the key's id and the digest under it, or `sealed/` and the digest",
+        "`source/` and the address, `bytes/`, the key's id and the digest under it, `sealed/` and the digest, or "
+        "`unjudged/` and the digest of bytes that are encrypted until the verdict on their run",
         Classification, node=False,
     ),
     StateTable(

@@ -16,9 +16,10 @@ from typing import NamedTuple
 import msgspec
 
 from kfm.engine.protected.protection import Protection, fingerprints
+from kfm.engine.protected.verdict import encrypted_for_good, quarantined
 from kfm.engine.run_context import RunContext
 from kfm.engine.stage_results import Executed, Planned
-from kfm.errors import Denied
+from kfm.errors import Denied, KfmError
 from kfm.masking.fingerprints import Fingerprints, Marker, of_stored
 from kfm.masking.leak_scanner import ScanReport, one_cell, scan, scan_all
 from kfm.model import refs
@@ -98,6 +99,36 @@ def check_fetched(state: State, protection: Protection, dataset: str, pieces: It
     leaks = [leak for report in reports if report.verdict == "deny" for leak in report.leaks]
     found = Counter({leak.rule: leak.count for leak in leaks if leak.rule != "gate.unreadable"})
     _deny(found, f"a source of {dataset} without a label")
+
+
+def judged_quarantine(context: RunContext, held: str, problem: KfmError) -> str:
+    """Return the digest of the report on quarantined rows that the receipt of a failed run names.
+
+    Rows of a run that was denied as a leak, or that contain something protected, stay encrypted; the others are stored
+    in clear.
+    """
+    unjudged = context.world.unjudged
+    if not held or unjudged is None or unjudged.judged or not (names := quarantined(unjudged, held)):
+        return held
+    try:
+        marks = known(context.world.state, context.guards.protection)
+        leaks = str(problem.fields.get("rule", "")).startswith("gate.") or _found(
+            lambda: map(unjudged.read, names), marks, context.standing
+        )
+    except Denied:  # a key is missing, so nothing can be compared
+        leaks = True
+    if leaks:
+        return encrypted_for_good(context, held)
+    unjudged.release(names)
+    return held
+
+
+def check_planned(context: RunContext, steps: bytes) -> None:
+    """Denied if the steps of a plan name something protected. Called before they are stored."""
+    if context.world.unjudged is None or context.world.encryption is not None:
+        return
+    if marks := known(context.world.state, context.guards.protection):
+        _deny(_found(lambda: (steps,), marks, context.standing), f"the plan of {context.dataset}")
 
 
 def check_published(context: RunContext, move: RefMove) -> None:

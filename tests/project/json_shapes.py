@@ -165,7 +165,7 @@ SHAPES: dict[str, Shape] = {
             "status": "how that run ended",
             "outcome": "why",
             "trigger": "`manual`, `schedule`, `webhook`, `poll`, `job` or `operation`",
-            "trigger_type": "`schedule`, `on demand` or `anomaly`",
+            "trigger_type": "`schedule`, `on demand`, `event` or `anomaly`",
             "updater_id": "the updater that made it",
             "updater_version": "the version of the updater",
             "made_at": "when that run ended",

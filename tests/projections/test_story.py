@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any, get_args
 
 import pytest
 
-from kfm.projections import explanation_sentences, mermaid
+from kfm.model.records import TriggerKind
+from kfm.projections import explanation, explanation_sentences, mermaid
 from tests.projections import samples
 
 
@@ -60,3 +62,22 @@ def test_a_name_cannot_break_out_of_a_chart() -> None:
         r'flowchart LR|  n\d+(\(\[|\[/|\[)"[^"\]\[<>]*(<br/>[^"\]\[<>]*)*"(\]\)|/\]|\])|  %% n\d+ is .*|  n\d+ --> n\d+'
     )
     assert [line for line in lines if not re.fullmatch(form, line)] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_", "sentence"),
+    [
+        ("manual", "on demand", "on demand"),
+        ("operation", "on demand", "by an operator"),
+        ("job", "on demand", "by a job"),
+        ("schedule", "schedule", "by its schedule"),
+        ("poll", "event", "because its source had changed"),
+        ("webhook", "event", "by a message from its source"),
+        ("event", "event", "because its source or a dataset that it reads had changed"),
+        ("anomaly", "anomaly", "because a run had crossed a threshold"),
+    ],
+)
+def test_each_kind_of_trigger_is_called_what_it_is(kind: Any, type_: str, sentence: str) -> None:
+    assert explanation.TRIGGERS[kind] == type_ and len(explanation.TRIGGERS) == len(get_args(TriggerKind))
+    told = explanation_sentences.sentences(samples.run(trigger=kind))[0].text
+    assert f", asked {sentence}, at " in told

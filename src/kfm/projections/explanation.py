@@ -10,20 +10,22 @@ from typing import Any, Literal
 
 from kfm.errors import Corrupt
 from kfm.model.public_run import WITHHELD_SOURCE, PublicInput, PublicRun
-from kfm.model.records import Record
+from kfm.model.records import Record, TriggerKind
 from kfm.projections.explanation_sentences import Line, sentences
 
 Stage = Literal["raw", "harmonised", "derived"]
 Origins = Mapping[tuple[str, int], str]  # (run, position of an input) → the run that made that input
 
-# How the specification names the kinds of triggers. A trigger from neither a clock nor a person is an event.
-TRIGGERS = {
+# The three kinds of triggers of the specification, and events: a source or another dataset that changed.
+TRIGGERS: dict[TriggerKind, str] = {
     "manual": "on demand",
     "operation": "on demand",
-    "schedule": "schedule",
-    "poll": "anomaly",
-    "webhook": "anomaly",
     "job": "on demand",
+    "schedule": "schedule",
+    "poll": "event",
+    "webhook": "event",
+    "event": "event",
+    "anomaly": "anomaly",
 }
 
 
@@ -123,7 +125,7 @@ def build_explanation(
         status=maker.status,
         outcome=maker.outcome,
         trigger=maker.trigger,
-        trigger_type=TRIGGERS.get(maker.trigger, "on demand"),
+        trigger_type=TRIGGERS[maker.trigger],
         updater_id=maker.updater_id,
         updater_version=maker.updater_version,
         made_at=maker.finished_at,

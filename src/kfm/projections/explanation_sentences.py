@@ -6,15 +6,17 @@ from collections.abc import Iterable
 
 from kfm.model.labels import COMMUNITY
 from kfm.model.public_run import WITHHELD_SOURCE, PublicRun
-from kfm.model.records import Record
+from kfm.model.records import Record, TriggerKind
 from kfm.projections.vocabulary import name_of
 
 SHOWN = 10  # most inputs or artifacts listed; the rest are counted
-_ASKED = {
+_ASKED: dict[TriggerKind, str] = {
     "manual": "on demand",
     "schedule": "by its schedule",
     "webhook": "by a message from its source",
     "poll": "because its source had changed",
+    "event": "because its source or a dataset that it reads had changed",
+    "anomaly": "because a run had crossed a threshold",
     "job": "by a job",
     "operation": "by an operator",
 }
@@ -41,7 +43,7 @@ def chain(runs: Iterable[PublicRun]) -> list[Line]:
 
 def _what(run: PublicRun) -> list[Line]:
     name, who = name_of(run.dataset), f"{run.updater_id} {run.updater_version}"
-    asked, day = _ASKED.get(run.trigger, "on demand"), run.started_at
+    asked, day = _ASKED[run.trigger], run.started_at
     dry = "In a dry run, " if run.dry_run else ""
     if run.artifacts or (run.version and run.op not in _DID):
         did = f"{who} made version {_short(run.version)} of {name}"

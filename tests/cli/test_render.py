@@ -7,6 +7,8 @@ import io
 import pytest
 
 from kfm.cli.render import Screen, clean, short, size, wants_color
+from kfm.cli.session import Tally
+from kfm.errors import BadInput
 
 
 class Terminal(io.StringIO):
@@ -101,3 +103,13 @@ def test_colour_is_decided_by_flag_then_environment_then_terminal() -> None:
 def test_sizes_and_digests_are_short() -> None:
     assert [size(n) for n in (0, 1023, 1024, 1536, 5 << 30)] == ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "5.0 GiB"]
     assert short("sha256:" + "a" * 64) == "sha256:" + "a" * 12
+
+
+def test_a_problem_of_no_dataset_is_reported_without_an_empty_name(capsys: pytest.CaptureFixture[str]) -> None:
+    tally = Tally(Screen(json=False, quiet=False, verbose=False, no_color=True, env={}))
+    tally.failed("", BadInput("pipelines/schedules/rain.yml:3:3: cron has a ?", hint="write *"))
+    tally.failed("rain", BadInput("rain.csv has no header", hint="write one"))
+    assert capsys.readouterr().err.splitlines() == [
+        "kfm: pipelines/schedules/rain.yml:3:3: cron has a ?; write *",
+        "kfm: rain: rain.csv has no header; write one",
+    ]

@@ -137,5 +137,6 @@ def _tell_receipt(screen: Screen, receipt: Receipt) -> None:
     if screen.json:
         screen.line(canonical(receipt).decode())
     else:
-        line = f"{receipt.finished_at}  {receipt.dataset}  {receipt.status}  {receipt.outcome}  {receipt.run_id}"
+        name = receipt.dataset or receipt.job_type
+        line = f"{receipt.finished_at}  {name}  {receipt.status}  {receipt.outcome}  {receipt.run_id}"
         screen.line(line)

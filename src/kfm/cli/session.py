@@ -180,5 +180,5 @@ class Tally:
 
 
 def _about(name: str, message: str) -> str:
-    """Return the message with the dataset before it, unless it begins with the dataset itself."""
-    return message if message.startswith((f"{name} ", f"run {name} ")) else f"{name}: {message}"
+    """Return the message with the dataset before it, unless there is none or the message begins with it."""
+    return message if not name or message.startswith((f"{name} ", f"run {name} ")) else f"{name}: {message}"

@@ -33,6 +33,7 @@ TABLE: dict[str, tuple[int, tuple[str, ...]]] = {
     "sources": (1, ("tests/sources", "tests/api", "tests/sinks/github")),
     "formats": (1, ("tests/validation",)),
     "masking": (1, ("tests/masking", "tests/engine/protected", "tests/app/governance")),
+    "attacker": (1, ("tests/attacker",)),
     "ledger": (1, ("tests/crypto",)),
     "policy": (1, ("tests/policy",)),
     "scheduling": (2, ("tests/scheduling", "tests/app/daemon", "tests/app/dependencies")),

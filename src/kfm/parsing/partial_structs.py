@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from types import NoneType, SimpleNamespace, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -77,12 +78,14 @@ def _struct(type_: type[msgspec.Struct], values: Sequence[dict[Any, Any]]) -> _M
 
 def annotations_of(type_: type, names: Iterable[str]) -> list[Any]:
     """Return the types of these fields only: resolving the others would import many types."""
-    found = []
-    for name in names:
-        owner = next(each for each in type_.__mro__ if name in getattr(each, "__annotations__", {}))
-        some: Any = SimpleNamespace(__annotations__={name: owner.__annotations__[name]})
-        found.append(get_type_hints(some, vars(sys.modules[owner.__module__]), include_extras=True)[name])
-    return found
+    return [_annotation(type_, name) for name in names]
+
+
+@cache
+def _annotation(type_: type, name: str) -> Any:
+    owner = next(each for each in type_.__mro__ if name in getattr(each, "__annotations__", {}))
+    some: Any = SimpleNamespace(__annotations__={name: owner.__annotations__[name]})
+    return get_type_hints(some, vars(sys.modules[owner.__module__]), include_extras=True)[name]
 
 
 def _each_value(made: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -75,11 +75,12 @@ export function duplicate(context, latest) {
 export function isLive(context, run) {
   const { state } = context.ports;
   if (state.ref(`processed/${run.dataset}`) !== run.version_digest) return false;
+  const [filed] = state.history(`quarantine/${run.dataset}`, { reverse: true, limit: 1 });
+  if (filed?.after && state.receipt(filed.run_id)?.status === "FAILED") return false;
   const version = state.datasetVersion(run.dataset, run.version_digest);
   const last = version && (version.validated_by || version.run_id);
   const other = last && last !== run.run_id ? state.run(last) : run;
-  if (other === null || contractsOf(other) !== contractsOf(run)) return false;
-  return isThere(context.ports.objects, run.version_digest);
+  return other !== null && contractsOf(other) === contractsOf(run) && isThere(context.ports.objects, run.version_digest);
 }
 
 function isThere(objects, version) {

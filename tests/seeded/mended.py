@@ -236,6 +236,13 @@ MENDED: dict[str, Bug] = {
         "there: list[Effect] = []",
         f"{SMALL}::test_a_predicted_rollback_separates_files_that_are_there_from_files_it_would_write",
     ),
+    "a source that recovered stays quarantined": Bug(
+        "kfm.engine.admit:is_live",
+        "if run.version_digest and _is_quarantined_since(context):",
+        "if False:",
+        "tests/cli/test_recovered_source.py"
+        "::test_a_source_that_returns_to_its_last_good_bytes_is_not_quarantined[python]",
+    ),
     "an idle watch ends by its signal": Bug(
         "kfm.cli.schedule.triggers:watch",
         "            if watching.busy or options.once:\n",

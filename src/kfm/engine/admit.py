@@ -80,8 +80,11 @@ def done_before(context: RunContext, latest: Run | None) -> Run | None:
 
 def is_live(context: RunContext, run: Run) -> bool:
     """Return whether the result of the run is still in place: not rolled back, not withdrawn, not checked against other
-    contracts since, and with all its objects."""
+    contracts since, and with all its objects. If a later run quarantined its source, which then returned to the bytes
+    of this run, the work is done once more: that ends the quarantine."""
     state = context.world.state
+    if run.version_digest and _is_quarantined_since(context):
+        return False
     if run.version_digest and run.trigger.partition:
         return holds_still(state, context.world.objects, run)
     if run.version_digest:
@@ -95,6 +98,16 @@ def is_live(context: RunContext, run: Run) -> bool:
         small = version is not None and version.size <= INLINE_MAX  # even the sum is small, so no object is a file
         return small or is_there(context.world.objects, run.version_digest)
     return all(state.refs.at(move.ref) == move.after for move in run.moves)
+
+
+def _is_quarantined_since(context: RunContext) -> bool:
+    """Return whether the quarantine of this work was filed by a run that failed, so by none that made a version."""
+    state, name = context.world.state, context.ref_in("quarantine")
+    if not state.refs.at(name):
+        return False
+    filed = next(iter(state.refs.history(name, reverse=True, limit=1)), None)
+    receipt = state.ledger.receipt(filed.run_id) if filed is not None else None
+    return receipt is not None and receipt.status == "FAILED"
 
 
 def _contracts(run: Run) -> list[str]:

@@ -169,3 +169,51 @@ def test_what_is_wrong_is_said_without_a_value(kfm: Kfm, name: str) -> None:
     assert answer.code == 3
     assert said in answer.complaint
     assert not [site for site in sites if site.trinomial in answer.out + answer.err]
+
+
+RECOGNISED = (
+    POLICY.replace("step: 50", "step: 50, below_k: 5000").replace("resolution: 7", "resolution: 2")
+    + "quasi_identifiers: [material, age]\n"
+)
+
+
+def test_it_measures_who_is_unique_by_cell_and_quasi_identifiers(kfm: Kfm) -> None:
+    laid_out(60)
+    words = ["mask", "preview", "sites.csv", "--mask", "mask.yml"]
+    plain = kfm(*words, "--json")
+    assert plain.data["groups"]["named"] is False and plain.data["groups"]["columns"][0] == "material"
+    assert plain.data["groups"]["as_masked"] == plain.data["groups"]["published"]
+    assert "name those under quasi_identifiers" in plain.err
+    Path("mask.yml").write_text(RECOGNISED)
+    groups = kfm(*words, "--json").data["groups"]
+    assert groups["columns"] == ["material", "age"] and groups["k"] == 5
+    assert groups["as_masked"]["unique"] > 20 and groups["published"]["unique"] == 0
+    assert groups["published"]["below_k"] == 0
+    assert groups["coarser"] >= groups["as_masked"]["below_k"] and groups["difference"] is None
+    said = kfm(*words)
+    assert f"by cell, material, age: {groups['as_masked']['unique']} records are unique" in said.err
+    assert "values that fewer than k records of a cell share" in said.out
+
+
+def test_it_measures_what_the_difference_to_the_published_version_reveals(
+    kfm: Kfm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laid_out(60)
+    Path("mask.yml").write_text(RECOGNISED)
+    monkeypatch.setenv("KFM_SECRET_SOCIETY", KEY)
+    words = ["mask", "preview", "sites.csv", "--mask", "mask.yml", "--rows", "0", "--json"]
+    assert kfm(*words, "--before", "public.csv").code == 3
+    words += ["--key", "env:KFM_SECRET_SOCIETY"]
+    shown = [one["after"] for one in kfm(*words).data["records"]]
+    Path("public.csv").write_bytes(as_csv(shown))
+    words += ["--before", "public.csv"]
+    same = kfm(*words).data
+    assert same["groups"]["difference"] == dict.fromkeys(same["groups"]["difference"], 0)
+    assert [one["after"] for one in same["records"]] == shown
+    Path("public.csv").write_bytes(as_csv([*shown[2:], {**shown[0], "id": "0" * 32}]))
+    told = kfm(*words)
+    found = told.data["groups"]["difference"]
+    assert (found["added"], found["removed"]) == (2, 1) == (found["added_below_k"], found["removed_below_k"])
+    assert "3 of them came or went" in told.err
+    Path("public.csv").write_bytes(as_csv([{"id": "0" * 32, "cell": "withheld"}]))
+    assert "no column" in kfm(*words).err

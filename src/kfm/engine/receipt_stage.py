@@ -160,7 +160,7 @@ def fail(context: RunContext, problem: KfmError) -> Receipt:
             run.run_id if run else make_run_id(f"fail/{context.updater.id}/{context.dataset}", tx.ledger.next_index())
         )
         if context.guards.protection is not None:
-            context.guards.protection.facts.keep(tx)
+            context.guards.protection.facts.keep_after_failure(tx)
         moves = quarantine_moves(context, held) if held else []
         for move in moves:
             tx.refs.move(

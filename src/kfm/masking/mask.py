@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from kfm.errors import Denied, Refused
@@ -88,6 +89,12 @@ class Prepared:
 
     def __repr__(self) -> str:
         return f"Prepared({self.policy.id})"
+
+    def starting_from(self, first: FirstCells) -> Prepared:
+        """Return the same policy with other first cells."""
+        again = copy(self)
+        again.first = first
+        return again
 
     def public_id(self, record_id: object, row: int = 0) -> str:
         """Return the first 128 bits of an HMAC-SHA-256 under the custodian's key: the same in every run."""
@@ -291,18 +298,11 @@ def _degrees(value: object) -> float:
 
 def _cells(table: Mapping[str, Sequence[Any]], policy: Prepared, places: Sequence[_Place]) -> list[int]:
     """Return the cell of every row, 0 for none; rows of one resolution are computed together."""
-    location = policy.policy.location
     count = len(places)
-    nothing = [None] * count
-    points: Sequence[tuple[float, float] | None]
-    if location.geometry:
-        points = [_point_of_geometry(one) for one in table.get("geometry", nothing)]
-    else:
-        lats, lngs = (_all_degrees(table.get(name, nothing)) for name in (location.latitude, location.longitude))
-        points = list(zip(lats, lngs, strict=True))
+    points = points_of(table, policy, count)
     rows: dict[int, list[int]] = {}
     for row, (place, point) in enumerate(zip(places, points, strict=True)):
-        if point and place.resolution >= 0 and -90.0 <= point[0] <= 90.0 and -180.0 <= point[1] <= 180.0:
+        if point and place.resolution >= 0:
             rows.setdefault(place.resolution, []).append(row)
     found = [0] * count
     for resolution, of in rows.items():
@@ -311,6 +311,19 @@ def _cells(table: Mapping[str, Sequence[Any]], policy: Prepared, places: Sequenc
         for row, cell in zip(of, cells.cells_of(latitudes, longitudes, resolution), strict=True):
             found[row] = cell
     return found
+
+
+def points_of(table: Mapping[str, Sequence[Any]], policy: Prepared, count: int) -> list[tuple[float, float] | None]:
+    """Return latitude and longitude of every row; None where they cannot be read, or are not on the earth."""
+    location = policy.policy.location
+    nothing = [None] * count
+    if location.geometry:
+        return [_point_of_geometry(one) for one in table.get("geometry", nothing)]
+    lats, lngs = (_all_degrees(table.get(name, nothing)) for name in (location.latitude, location.longitude))
+    return [
+        (lat, lng) if -90.0 <= lat <= 90.0 and -180.0 <= lng <= 180.0 else None
+        for lat, lng in zip(lats, lngs, strict=True)
+    ]
 
 
 def _all_degrees(values: Sequence[Any]) -> list[float]:

@@ -15,6 +15,7 @@ from kfm.masking.cells import Shape, resolution_of, shape_of
 from kfm.model.records import Record
 
 WITHHELD = "withheld"  # replaces a value that may not be shown; a blank would mean that there was none
+SMALL_GROUP = "Values that too few records of the cell share are coarser or withheld."
 _WORDS = {
     "mask.column-unlisted": "columns that are not listed for publication",
     "mask.text-unreviewed": "free text that nobody reviewed",
@@ -29,6 +30,7 @@ _GENERALISED = {
     "mask.accuracy": "The source states its location only as {accuracy}.",
     "mask.date": "Dates are generalised.",
     "mask.number": "Numbers are rounded.",
+    "mask.small-group": SMALL_GROUP,
 }
 
 

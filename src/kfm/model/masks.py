@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from kfm.model.labels import COARSEST, FINEST
 from kfm.model.records import Record
@@ -79,6 +79,13 @@ class ColumnRule(Record, frozen=True):
     reviewed_by: Annotated[
         str, Meta(max_length=200, description="text: the person who read all of it; without a name it is withheld")
     ] = ""
+    below_k: Annotated[
+        Annotated[float, Meta(gt=0)] | Literal["year", "decade", "century"] | UnsetType,
+        Meta(
+            description="quasi-identifier: the coarser form that is tried for fewer than k records before the value is "
+            "withheld; a step for a number, a precision for a date"
+        ),
+    ] = UNSET
 
 
 class MaskingPolicy(Record, frozen=True):
@@ -99,8 +106,25 @@ class MaskingPolicy(Record, frozen=True):
         dict[str, ColumnRule], Meta(description="the columns that are published; all others are withheld")
     ] = {}
     k: Annotated[
-        Annotated[int, Meta(ge=SMALLEST_K)], Meta(description="counts below this are suppressed in aggregates")
+        Annotated[int, Meta(ge=SMALLEST_K)],
+        Meta(
+            description="fewer records than this never share their quasi-identifiers in a cell, and smaller counts are "
+            "suppressed"
+        ),
     ] = SMALLEST_K
+    quasi_identifiers: Annotated[
+        tuple[str, ...] | UnsetType,
+        Meta(
+            description="published columns by which a reader could recognise a record; where fewer than k records of a "
+            "cell share them, they become coarser or are withheld, the last one first"
+        ),
+    ] = UNSET
+
+    @property
+    def recognised_by(self) -> tuple[str, ...]:
+        """The quasi-identifiers; none if the file does not name any. An absent field is not part of the digest, so
+        policies that were signed before keep theirs."""
+        return () if self.quasi_identifiers is UNSET else self.quasi_identifiers
 
 
 def read_policy(document: Document) -> MaskingPolicy:
@@ -139,6 +163,31 @@ def faults(policy: MaskingPolicy) -> Iterator[_Fault]:
                 yield (*at, field), f"is only for a {kind}", f"remove it, or make the column a {kind}"
         if rule.kind == "code" and not rule.values:
             yield at, "is a code without values", "list the values that may be published"
+        yield from _of_coarser_form(at, rule, column in policy.recognised_by)
+    for i, column in enumerate(policy.recognised_by):
+        if column not in policy.columns:
+            yield ("quasi_identifiers", i), "is not a published column", "list it under columns, or remove it here"
+        if column in policy.recognised_by[:i]:
+            yield ("quasi_identifiers", i), "is given twice", "give it once"
+
+
+COARSER = ("quarter", "year", "decade", "century")  # precisions of a date, the finest first
+
+
+def _of_coarser_form(at: Path, rule: ColumnRule, is_quasi_identifier: bool) -> Iterator[_Fault]:
+    form = rule.below_k
+    if form is UNSET:
+        return
+    at = (*at, "below_k")
+    if not is_quasi_identifier:
+        yield at, "is only for a quasi-identifier", "name the column under quasi_identifiers, or remove this"
+    elif rule.kind not in ("number", "date") or isinstance(form, str) != (rule.kind == "date"):
+        yield at, "does not fit the kind of its column", "give a step for a number; year, decade or century for a date"
+    elif isinstance(form, str):
+        if COARSER.index(form) <= COARSER.index(rule.to):
+            yield at, f"is not coarser than {rule.to}", "give a coarser precision, or remove it"
+    elif rule.step and form <= rule.step:
+        yield at, "is not coarser than step", "give a larger step, or remove it"
 
 
 def _of_location(location: Location) -> Iterator[_Fault]:

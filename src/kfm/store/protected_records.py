@@ -38,7 +38,8 @@ class Protected(Repository):
         return [key.partition("/")[2] for key, _ in self._tables.scan("standings", "source/")]
 
     def first_cells(self, key_id: str) -> dict[str, str]:
-        """Return, by public record id, the cell in which each record of this custodian's key was first published."""
+        """Return, by public record id, the cell in which each record of this custodian's key was first published. Keys
+        that begin with `place/` and `coarse/` hold the first cells of places and the coarser forms of values."""
         prefix = f"{key_id}/"
         return {key[len(prefix) :]: cell.decode() for key, cell in self._tables.scan("first_cells", prefix)}
 

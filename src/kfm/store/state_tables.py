@@ -132,8 +132,9 @@ CATALOGUE = (
         Classification, node=False,
     ),
     StateTable(
-        "first_cells", "the cell in which each protected record was first made public",
-        "the custodian's key and the record's public id", "an H3 cell", node=False,
+        "first_cells", "the cell in which each protected record and place was first made public, and coarser values",
+        "the custodian's key and the record's public id, `place/` and a digest, or `coarse/` and a digest",
+        "an H3 cell; for `coarse/`, columns and their forms, as JSON", node=False,
     ),
     StateTable(
         "fingerprints", "keyed fingerprints of protected ids and places, to recognise them before publication",

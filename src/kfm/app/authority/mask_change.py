@@ -11,13 +11,11 @@ from kfm.app.authority.classification import source_classifier
 from kfm.app.authority.signed_policies import mask_file, masked_source
 from kfm.errors import KfmError
 from kfm.model import refs
-from kfm.model.masks import ColumnRule, MaskingPolicy, read_policy
+from kfm.model.masks import COARSER, ColumnRule, MaskingPolicy, read_policy
 from kfm.parsing import documents
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
-
-COARSER = ("quarter", "year", "decade", "century")
 
 
 class RuleChange(NamedTuple):
@@ -59,15 +57,20 @@ def _custodians(session: Session, dataset: str, source: str) -> list[str]:
 def is_coarser(old: MaskingPolicy, new: MaskingPolicy) -> bool:
     """Return whether the new policy certainly shows readers no more than the old one; False if in doubt."""
     plain = {"version": "", "resolution": 0, "columns": {}, "k": 5}
+    if not old.recognised_by:  # the first quasi-identifiers only make values coarser
+        plain["quasi_identifiers"] = ()
     if msgspec.structs.replace(old, **plain) != msgspec.structs.replace(new, **plain):
         return False
     if new.resolution > old.resolution or new.k < old.k:
         return False
+    if not old.recognised_by:
+        columns = {name: msgspec.structs.replace(rule, below_k=msgspec.UNSET) for name, rule in new.columns.items()}
+        new = msgspec.structs.replace(new, columns=columns)
     return all(name in old.columns and _says_less(old.columns[name], rule) for name, rule in new.columns.items())
 
 
 def _says_less(old: ColumnRule, new: ColumnRule) -> bool:
-    if (old.kind, old.name, old.step) != (new.kind, new.name, new.step):
+    if (old.kind, old.name, old.step, old.below_k) != (new.kind, new.name, new.step, new.below_k):
         return False
     reviewed = new.reviewed_by in ("", old.reviewed_by)
     return reviewed and set(new.values) <= set(old.values) and COARSER.index(new.to) >= COARSER.index(old.to)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -15,10 +15,21 @@ from kfm.engine.protected.protection import public_ids
 from kfm.engine.protected.source_classification import as_meant
 from kfm.errors import BadInput
 from kfm.fsio import Fs, failing_as_storage, write_apart
+from kfm.masking.first_cells import Memory
 from kfm.masking.leak_scanner import Hidden, over_masked
 from kfm.masking.mask import Prepared, mask_columns, prepare
 from kfm.masking.mask_map import picture
-from kfm.masking.public_record import WITHHELD, PublicRecord, properties
+from kfm.masking.public_record import SMALL_GROUP, WITHHELD, PublicRecord, properties
+from kfm.masking.public_table import NOTHING_SHOWN, public_table
+from kfm.masking.small_groups import (
+    RULE,
+    Difference,
+    GroupSizes,
+    difference,
+    forms_shown,
+    group_columns,
+    group_sizes,
+)
 from kfm.model.labels import Classification, source_classification
 from kfm.model.masks import MaskingPolicy
 from kfm.model.secret import SHORTEST, Secret
@@ -55,6 +66,19 @@ class RecordShown(msgspec.Struct, frozen=True):
     after: dict[str, Any]
 
 
+class Groups(msgspec.Struct, frozen=True):
+    """How many records can be recognised by their cell and quasi-identifiers, before and after small groups became
+    coarser. `difference` is None if no earlier version was given."""
+
+    columns: list[str]  # the quasi-identifiers; all published columns if the policy names none
+    named: bool
+    k: int
+    as_masked: GroupSizes
+    published: GroupSizes
+    coarser: int  # records with a value that is coarser or withheld for this reason
+    difference: Difference | None
+
+
 class Preview(msgspec.Struct, frozen=True):
     """The result of a masking preview. `publishable` is None if no labels were given."""
 
@@ -66,6 +90,7 @@ class Preview(msgspec.Struct, frozen=True):
     rules: tuple[str, ...]
     throw_away_key: bool
     hidden: Hidden
+    groups: Groups
     columns: list[ColumnShown]
     records: list[RecordShown]
 
@@ -74,7 +99,16 @@ class Previewed:
     """A file masked in memory. Nothing is written."""
 
     def __init__(
-        self, file: str, mask: str, *, labels: str = "", dataset: str = "", key: str = "", today: str, env: Any
+        self,
+        file: str,
+        mask: str,
+        *,
+        labels: str = "",
+        dataset: str = "",
+        key: str = "",
+        before: str = "",
+        today: str,
+        env: Any,
     ) -> None:
         body = read_bytes(file)
         self.policy = policy_at(mask)
@@ -88,7 +122,10 @@ class Previewed:
         self.throw_away = not key
         secret = public_ids(CustodianKey(secret_at(key, env) if key else Secret(os.urandom(SHORTEST))))
         self.prepared = prepare(self.policy, _lent(self.standing), secret)
-        self.records = mask_columns(self.table, self.prepared)
+        self.before = _before(before, self.policy) if before else None
+        known = self.before.memory if self.before else NOTHING_SHOWN
+        made = public_table(self.table, self.prepared, lambda bound: mask_columns(self.table, bound), known)
+        self.records, self._as_masked = made.records, made.as_masked
 
     def preview(self, rows: int) -> Preview:
         """Return the first `rows` records side by side, all if 0. The counts cover all records."""
@@ -103,7 +140,8 @@ class Previewed:
             rules=classification.rules if classification else (),
             throw_away_key=self.throw_away,
             hidden=over_masked(self.records, self.prepared),
-            columns=_columns(self.table, self.records, self.prepared),
+            groups=self._groups(),
+            columns=_columns(self.table, self.records, self._as_masked, self.prepared),
             records=[
                 RecordShown(
                     row=row + 1,
@@ -113,6 +151,18 @@ class Previewed:
                 )
                 for row in range(count)
             ],
+        )
+
+    def _groups(self) -> Groups:
+        policy = self.policy
+        return Groups(
+            columns=group_columns(policy),
+            named=bool(policy.recognised_by),
+            k=policy.k,
+            as_masked=group_sizes(self._as_masked, policy),
+            published=group_sizes(self.records, policy),
+            coarser=len({one.id for one in self.records if RULE in one.rules}),
+            difference=difference(self.before.groups, self.records, policy) if self.before else None,
         )
 
     def picture(self) -> str:
@@ -136,13 +186,45 @@ def _classification(body: bytes, file: str, labels: str, dataset: str, today: st
     return source_classification(said, dataset=dataset, source=file, digest=digest, today=today)
 
 
+class _Before(NamedTuple):
+    """An earlier public version."""
+
+    groups: dict[str, list[tuple[str, ...]]]  # cell and quasi-identifiers, by public id
+    memory: Memory  # what a run would remember of it
+
+
+def _before(file: str, policy: MaskingPolicy) -> _Before:
+    """Return the records of a public file. BadInput if it is not a masked table."""
+    table = columns_of(read_bytes(file), file)
+    names = ["id", "cell", *group_columns(policy)]
+    missing = [name for name in names if name not in table]
+    if missing:
+        raise BadInput(
+            f"{printable(file)} has no column {printable(missing[0])}: it is no version that this mask published",
+            hint="give a published file, such as `kfm cat published/DATASET KEY` writes it",
+        )
+    groups: dict[str, list[tuple[str, ...]]] = {}
+    memory = Memory({}, {}, {})
+    said = map(_as_text, table.get("dataGeneralizations", [""] * len(table["id"])))
+    for text, identity, cell, *values in zip(said, *(map(_as_text, table[name]) for name in names), strict=True):
+        cell = "" if cell == WITHHELD else cell
+        groups.setdefault(identity, []).append((cell, *values))
+        if cell:
+            memory.cells[identity] = cell
+        if SMALL_GROUP in text:
+            memory.forms[identity] = forms_shown(policy, values)
+    return _Before(groups, memory)
+
+
 def _lent(standing: Classification | None) -> Classification:
     """Return the classification under which masking is tried. A steward sees the effect even where nothing would be
     published."""
     return Classification(level="generalised", resolution=standing.resolution if standing else None)
 
 
-def _columns(table: Columns, records: Sequence[PublicRecord], prepared: Prepared) -> list[ColumnShown]:
+def _columns(
+    table: Columns, records: Sequence[PublicRecord], as_masked: Sequence[PublicRecord], prepared: Prepared
+) -> list[ColumnShown]:
     policy = prepared.policy
     places = {policy.location.latitude, policy.location.longitude, "geometry" if policy.location.geometry else ""} - {
         ""
@@ -163,7 +245,10 @@ def _columns(table: Columns, records: Sequence[PublicRecord], prepared: Prepared
             after = [one.attributes[public] for one in records]
             withheld = sum(one == WITHHELD for one in after)
             changed = sum(one != WITHHELD and one != _as_text(value) for one, value in zip(after, values, strict=True))
-            why = [_DONE[rule.kind] if changed else "", _REFUSED[rule.kind] if withheld else ""]
+            alone = any(one.attributes[public] == WITHHELD for one in as_masked)
+            why = [_DONE[rule.kind] if changed else "", _REFUSED[rule.kind] if alone else ""]
+            if any(one.attributes[public] != was.attributes[public] for one, was in zip(records, as_masked, strict=True)):
+                why.append(RULE)
             found.append(ColumnShown(name, public, changed, withheld, ", ".join(sorted({*why} - {""}))))
     return found
 

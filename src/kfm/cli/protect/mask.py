@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
 
     from kfm.app.stewards.leak_scan import KnownFingerprints
-    from kfm.app.stewards.mask_preview import Preview
+    from kfm.app.stewards.mask_preview import Groups, Preview
     from kfm.cli.parser import Parser
     from kfm.config import Resolved
 
@@ -33,6 +33,7 @@ WHY = {
     "mask.value-unreadable": "values that are not of the kind of their column",
     "mask.date": "dates made coarser",
     "mask.number": "numbers rounded",
+    "mask.small-group": "values that fewer than k records of a cell share",
     "mask.location-unreadable": "no location that could be read",
     "mask.accuracy-unknown": "its accuracy is not one that the masking policy lists",
     "mask.accuracy-too-coarse": "known too roughly for any cell",
@@ -54,6 +55,9 @@ def arguments(parser: Parser) -> None:
     preview.add_argument("--labels", metavar="LABELS", help="also show what this file of labels says of it")
     preview.add_argument("--dataset", metavar="DATASET", help="the dataset whose labels apply")
     preview.add_argument("--key", metavar="REFERENCE", help=f"{_KEY}, for the public ids that a run would make")
+    preview.add_argument(
+        "--before", metavar="FILE", help="a published file: also show what the difference would reveal; needs --key"
+    )
     preview.add_argument("--rows", type=int, default=10, metavar="N", help="how many records (default: 10; 0: all)")
     preview.add_argument("--out", metavar="FILE", help="a map of the points and their cells, as SVG, for you alone")
     scan = parser.command(
@@ -84,12 +88,15 @@ def mask_preview(options: argparse.Namespace, screen: Screen) -> int:
     resolved = _installation(options)
     if options.out:
         check_picture(options.out, resolved)
+    if options.before and not options.key:
+        raise BadInput("--before needs --key", hint="public ids of two versions agree only under the custodian's key")
     shown = Previewed(
         options.file,
         options.mask,
         labels=options.labels or "",
         dataset=options.dataset or "",
         key=options.key or "",
+        before=options.before or "",
         today=today(),
         env=os.environ,
     )
@@ -146,12 +153,36 @@ def _tell(screen: Screen, preview: Preview) -> None:
     for name, count in hidden.values.items():
         if count == hidden.records:
             screen.say(f"every value of {clean(name)} is withheld: is that what you mean?")
+    _tell_groups(screen, preview.groups)
     if preview.throw_away_key:
         screen.say("public ids are made with a throw-away key: a run makes others (--key gives the custodian's)")
     if preview.publishable is None:
         screen.say("no labels were looked at: --labels tells whether anything would be published")
     elif not preview.publishable:
         screen.say(f"under these labels it would not be published: {', '.join(preview.rules)}")
+
+
+def _tell_groups(screen: Screen, groups: Groups) -> None:
+    by = f"by cell, {', '.join(map(clean, groups.columns))}" if groups.columns else "by cell"
+    masked, published, k = groups.as_masked, groups.published, groups.k
+    screen.say(f"{by}: {masked.unique} records are unique, {masked.below_k} are in groups of fewer than {k}")
+    if not groups.named:
+        if masked.below_k:
+            screen.say("a reader who knows these columns could recognise them: name those under quasi_identifiers")
+    elif groups.coarser:
+        screen.say(f"{groups.coarser} of them become coarser or withheld; then {published.unique} are unique")
+    if groups.named and published.cell_only:
+        screen.say(f"{published.cell_only} records show none of these values, because their cell has fewer than {k}")
+    found = groups.difference
+    if found is None:
+        return
+    screen.say(f"since the earlier version {found.added} records came, {found.removed} went, {found.changed} changed")
+    apart = found.added_below_k + found.removed_below_k
+    if apart:
+        screen.say(
+            f"{apart} of them came or went with fewer than {k - 1} others of their group: a reader who compares the "
+            "versions can tell them apart; publish such changes together"
+        )
 
 
 def leaks_scan(options: argparse.Namespace, screen: Screen) -> int:

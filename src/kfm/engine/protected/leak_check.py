@@ -21,6 +21,7 @@ from kfm.engine.run_context import RunContext
 from kfm.engine.stage_results import Executed, Planned
 from kfm.errors import Denied, KfmError
 from kfm.masking.fingerprints import Fingerprints, Marker, of_stored
+from kfm.masking.first_cells import memory_of, shown_cells
 from kfm.masking.leak_scanner import ScanReport, one_cell, scan, scan_all
 from kfm.model import refs
 from kfm.model.canonical import canonical
@@ -144,6 +145,8 @@ def check_published(context: RunContext, move: RefMove) -> None:
     protection = context.guards.protection
     if protection is None or not (marks := known(context.world.state, protection)):
         return
+    if standing is not None and standing.level == "generalised":
+        _check_cells(context, move, version, protection)
     found, doubts = _judged(lambda: _candidates(context.world.objects, version), marks, standing)
     if found:
         reasons = [f"{rule}: {count}" for rule, count in sorted(found.items())]
@@ -157,6 +160,26 @@ def check_published(context: RunContext, move: RefMove) -> None:
             f"{move.ref} is pending review: it may contain something protected, or part of it cannot be read",
             rule=LOOK,
             hint="review it, see `kfm review list`; a signature for exactly this version then counts as the review",
+        )
+
+
+def _check_cells(context: RunContext, move: RefMove, version: DatasetVersion, protection: Protection) -> None:
+    """Denied if a version shows records in other cells than the ones in which they may be public."""
+    state = context.world.state.protected
+    first = {
+        name: cell
+        for key in protection.at_hand()
+        for name, cell in memory_of(state.first_cells(key.key_id)).cells.items()
+    }
+    shown = (pair for body in _candidates(context.world.objects, version) for pair in shown_cells(body))
+    other = {identity for identity, cell in shown if first.get(identity, cell) != cell}
+    if other:
+        _refuse(
+            context,
+            move,
+            [f"mask.first-cell: {len(other)}"],
+            f"{move.ref} may not move: it shows {len(other)} records in other cells than they have now",
+            hint="run the dataset again, and publish that version",
         )
 
 

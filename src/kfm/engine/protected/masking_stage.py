@@ -20,10 +20,12 @@ from kfm.engine.protected import protection as keys
 from kfm.engine.run_context import RunContext
 from kfm.errors import BadInput, Denied, Refused
 from kfm.masking.fingerprints import Fingerprints, Marker
-from kfm.masking.first_cells import learned, to_withdraw
+from kfm.masking.first_cells import memory_of
 from kfm.masking.leak_scanner import over_masked
 from kfm.masking.mask import Prepared, mask, mask_columns, prepare
+from kfm.masking.places import KnownPlaces, PlaceKeys
 from kfm.masking.public_record import PublicRecord, feature, in_public_order, properties
+from kfm.masking.public_table import PublicTable, public_table
 from kfm.model import refs
 from kfm.model.csv_format import line_of
 from kfm.model.labels import standing_of_record
@@ -84,21 +86,47 @@ def mask_source(
     key = protection.key_of(standing.custodians[0])
     with rows() as file:
         table = columns_of(file, contract, name)
-    first = context.world.state.protected.first_cells(key.key_id)
-    bound = prepare(policy, standing, keys.public_ids(key), first=first)
-    records = in_public_order(_masked(context, table, bound, key, standing))
-    moved = to_withdraw(first, records)
-    if moved and _is_public(context, standing):
-        raise Denied(
-            f"{len(moved)} records were published in finer cells than is allowed now",
-            hint="withdraw what shows them first: `kfm rollback DATASET --to nothing`",
-            rule="mask.first-cell",
-        )
-    known = learned(first, records) | {one.id: one.cell for one in records if one.id in moved and one.cell}
-    protection.facts.cells.setdefault(key.key_id, {}).update(known)
+    made = _made(context, table, prepare(policy, standing, keys.public_ids(key)), key, standing)
+    records, bound = in_public_order(made.records), made.bound
+    protection.facts.remember(key.key_id, made.learned.stored(), made.seen)
     protection.facts.prints[key.key_id, ref.content_hash] = _prints(key, table, policy, bound).stored()
     hidden = _counted(records, bound, max(map(len, table.values()), default=0))
     return Masked(_written(records, bound, contract), _partitions(records, contract, name), len(records), hidden)
+
+
+def _made(
+    context: RunContext, table: Columns, bound: Prepared, key: CustodianKey, standing: Classification
+) -> PublicTable:
+    """Return the public records. Denied if they would show a place that earlier versions, or other datasets, show in a
+    finer cell."""
+    protection, state = context.guards.protection, context.world.state.protected
+    assert protection is not None
+    stored = {one.key_id: (one, state.first_cells(one.key_id)) for one in (key, *protection.at_hand())}
+    memories = {key_id: memory_of(rows) for key_id, (_, rows) in stored.items()}
+    own = memories.pop(key.key_id)
+    others = [KnownPlaces(PlaceKeys(keys.places(stored[key_id][0])), one.places) for key_id, one in memories.items()]
+    made = public_table(
+        table,
+        bound,
+        lambda policy: _masked(context, table, policy, key, standing),
+        own,
+        PlaceKeys(keys.places(key)),
+        others,
+    )
+    if made.elsewhere:
+        raise Denied(
+            f"{len(made.elsewhere)} records are at places that another mask shows in finer cells",
+            hint="a place has one public cell: give this mask the namespace and the resolution of the other, or make "
+            "the other coarser first",
+            rule="mask.second-cell",
+        )
+    if made.moved and _is_public(context, standing):
+        raise Denied(
+            f"{len(made.moved)} records were published in finer cells than is allowed now",
+            hint="withdraw what shows them first: `kfm rollback DATASET --to nothing`",
+            rule="mask.first-cell",
+        )
+    return made
 
 
 def _counted(records: list[PublicRecord], bound: Prepared, rows: int) -> dict[str, Any]:

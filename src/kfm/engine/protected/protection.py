@@ -81,3 +81,8 @@ def public_ids(key: CustodianKey) -> Secret:
 def fingerprints(key: CustodianKey) -> Secret:
     """Return the secret that fingerprints of protected ids and places are derived from."""
     return key.derived("fingerprint")
+
+
+def places(key: CustodianKey) -> Secret:
+    """Return the secret that the digests of protected places are derived from."""
+    return key.derived("place")

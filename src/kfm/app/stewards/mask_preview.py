@@ -245,9 +245,9 @@ def _columns(
             after = [one.attributes[public] for one in records]
             withheld = sum(one == WITHHELD for one in after)
             changed = sum(one != WITHHELD and one != _as_text(value) for one, value in zip(after, values, strict=True))
-            alone = any(one.attributes[public] == WITHHELD for one in as_masked)
-            why = [_DONE[rule.kind] if changed else "", _REFUSED[rule.kind] if alone else ""]
-            if any(one.attributes[public] != was.attributes[public] for one, was in zip(records, as_masked, strict=True)):
+            alone = [one.attributes[public] for one in as_masked]
+            why = [_DONE[rule.kind] if changed else "", _REFUSED[rule.kind] if WITHHELD in alone else ""]
+            if after != alone:
                 why.append(RULE)
             found.append(ColumnShown(name, public, changed, withheld, ", ".join(sorted({*why} - {""}))))
     return found

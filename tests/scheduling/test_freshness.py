@@ -18,6 +18,7 @@ from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock
 from kfm.engine.execute import Crew
 from kfm.errors import BadInput
+from kfm.model import refs
 from kfm.model.reports.freshness_record import Freshness
 from kfm.scheduling.freshness_rules import RANKS, Spell, blame, deadline_ms, length_ms
 from kfm.scheduling.triggers import keep
@@ -73,10 +74,18 @@ class Site:
         return {cause: minutes / 60 for cause, minutes in self.told(dataset).blame.items()}
 
 
+class MovingClock(FixedClock):
+    """A clock that moves on by a millisecond whenever a caller reads it."""
+
+    def now_ms(self) -> int:
+        self.advance(1)
+        return super().now_ms()
+
+
 @contextlib.contextmanager
-def opened(folder: Path, target: str = "max_age: 2h") -> Iterator[Site]:
+def opened(folder: Path, target: str = "max_age: 2h", clock: FixedClock | None = None) -> Iterator[Site]:
     (folder / "kfm.yml").write_text(INSTALLATION.replace("TARGET", target))
-    clock = FixedClock(1_780_000_000_000)
+    clock = clock or FixedClock(1_780_000_000_000)
     with open_session(
         config.load(str(folder / "kfm.yml"), {"KFM_ACCEPT_WEAK_STORAGE": "true"}), clock=clock
     ) as session:
@@ -142,6 +151,28 @@ def test_a_newer_version_waits_for_review(tmp_path: Path) -> None:
         assert site.owed() == {"waiting for review": 6, "not yet noticed": 1}
         run_operation(site.session, "promote", "rain", reason="second", actor="tester")
         assert site.told().age_min == 360  # since it was made, not since it was let out
+
+
+def test_a_version_waits_for_review_until_it_is_published_and_no_longer(tmp_path: Path) -> None:
+    """The clock moves on while a run works, so the run that made a version ends after it was made."""
+    with opened(tmp_path, clock=MovingClock(1_780_000_000_000)) as site:
+        site.run()
+        site.passes(1)
+        run_operation(site.session, "promote", "rain", reason="first", actor="tester")
+        site.passes(3)
+        assert {cause: round(hours) for cause, hours in site.owed().items()} == {
+            "not yet noticed": 3,
+            "waiting for review": 1,
+        }
+        site.wrote("n\n2\n")
+        assert site.run() == "done"
+        site.passes(2)
+        run_operation(site.session, "promote", "rain", reason="second", actor="tester")
+        site.passes(4)
+        first = next(iter(site.session.state.refs.history(refs.published("rain")))).after
+        run_operation(site.session, "rollback", "rain", {"to": first}, reason="wrong", actor="tester")
+        site.passes(5)
+        assert round(site.owed()["waiting for review"]) == 1 + 2, "not the time after the publication"
 
 
 def test_a_trigger_waits(tmp_path: Path) -> None:

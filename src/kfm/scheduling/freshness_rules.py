@@ -28,7 +28,7 @@ class EndedRun(NamedTuple):
 
     at_ms: int
     outcome: str
-    made: bool  # it made a version that is not public yet
+    published_ms: int | None = None  # when the version that it made was published, or now; None: it made none
 
 
 class Spell(NamedTuple):
@@ -45,9 +45,9 @@ def spells(since_ms: int, now_ms: int, ended: Iterable[EndedRun]) -> list[Spell]
     """
     found: list[Spell] = []
     last, state = since_ms, "not yet noticed"
-    for run in sorted(ended):
-        if run.made:
-            found.append(Spell(run.at_ms, now_ms, "waiting for review"))
+    for run in sorted(ended, key=lambda run: run.at_ms):
+        if run.published_ms is not None:
+            found.append(Spell(run.at_ms, run.published_ms, "waiting for review"))
         cause: Cause = "source late" if run.outcome == "noop" and state == "not yet noticed" else _named(state)
         found.append(Spell(last, run.at_ms, cause))
         last = run.at_ms

@@ -145,14 +145,30 @@ def _spells(session: Session, seen: _Seen, name: str, since_ms: int, now_ms: int
         if at_ms <= since_ms:
             break
         if entry.op_type == "ingest" and not (seen.previewed and is_of_preview(session.state, entry)):
-            ended.append(EndedRun(at_ms, entry.outcome, public and _made(entry, name)))
+            version = _made(entry, name) if public else ""
+            published_ms = _published_ms(session, name, version, at_ms, now_ms) if version else None
+            ended.append(EndedRun(at_ms, entry.outcome, published_ms))
     yield from spells(since_ms, now_ms, ended)
     yield from seen.always
     yield from seen.spells.get(name, ())
 
 
-def _made(entry: LedgerEntry, name: str) -> bool:
-    return any(move.ref == refs.processed(name) and move.after != move.before for move in entry.moves)
+def _made(entry: LedgerEntry, name: str) -> str:
+    """Return the version that a run made; empty if it made none."""
+    moves = (move for move in entry.moves if move.ref == refs.processed(name) and move.after != move.before)
+    return next((move.after for move in moves), "")
+
+
+def _published_ms(session: Session, name: str, version: str, made_ms: int, now_ms: int) -> int:
+    """Return when a version was published after it was made; now, if it was not."""
+    found = now_ms
+    for move in session.state.refs.history(refs.published(name), reverse=True, limit=MOST):
+        at_ms = parse_instant(move.ts, "a move")
+        if at_ms < made_ms:
+            break
+        if move.after == version:
+            found = at_ms
+    return found
 
 
 def _frozen(moves: Iterable[RefEntry], now_ms: int) -> Iterator[Spell]:

@@ -67,7 +67,10 @@ def test_a_dataset_is_followed_from_never_made_to_public(lists: Kfm) -> None:
     assert found["version"].removeprefix("sha256:")[:12] in told and "ok" in told.splitlines()[1].split()
     Path("list.csv").write_text("id,name\n1,a\n2,b\n3,c\n")
     assert lists("run", "birds").code == 0
-    assert "older" in lists("status", "birds").out and commands(lists)[-1] == "kfm publish birds"
+    shown = lists("status", "birds").out
+    assert "newer built" in shown and commands(lists)[-1] == "kfm publish birds"
+    assert found["version"].removeprefix("sha256:")[:12] in shown, "the version whose age is shown"
+    assert one(lists, "birds")["version"].removeprefix("sha256:")[:12] not in shown
 
 
 def test_quarantined_failed_late_and_frozen_datasets_are_shown_with_what_to_do(

@@ -24,11 +24,12 @@ WIDTH = 80
 
 
 MORE = """\
-VERSION is the start of its digest, as `kfm diff` takes it; AGE is that of the public version, or else of
-the last one built. PUBLIC says `withdrawn` if versions were public and none is now. Among many datasets
-those that need attention come first, and the others are only counted. Protected data shows neither
-counts nor versions. exit: 0, or with --check 3 if something is wrong: a dataset is late, its last run
-failed or was interrupted, something is undelivered, a check fails."""
+VERSION is the start of a digest, as `kfm diff` takes it; AGE is the age of that version. It is the public
+version, or else the last one built; `newer built` says that the last one built is not public. PUBLIC says
+`withdrawn` if versions were public and none is now. Among many datasets those that need attention come
+first, and the others are only counted. Protected data shows neither counts nor versions. exit: 0, or with
+--check 3 if something is wrong: a dataset is late, its last run failed or was interrupted, something is
+undelivered, a check fails."""
 
 
 def arguments(parser: Parser) -> None:
@@ -113,8 +114,9 @@ def _loudest(found: list[DatasetStatus]) -> list[DatasetStatus]:
 
 
 def _version(each: DatasetStatus) -> str:
-    if each.version:
-        return each.version.removeprefix("sha256:")[:12]
+    shown = each.published if each.is_public else each.version
+    if shown:
+        return shown.removeprefix("sha256:")[:12]
     return "protected" if each.is_made else ""
 
 
@@ -123,14 +125,14 @@ def _age(each: DatasetStatus) -> str:
 
 
 def _public(each: DatasetStatus) -> str:
-    if not each.is_public:
-        return "withdrawn" if each.is_withdrawn else "no"
-    return "older" if each.is_behind else "yes"
+    return "yes" if each.is_public else "withdrawn" if each.is_withdrawn else "no"
 
 
 def _words(each: DatasetStatus) -> Iterator[str]:
     if each.is_failing:
         yield each.last_outcome
+    if each.is_public and each.is_behind:
+        yield "newer built"
     if each.late_min:
         yield f"late by {span(each.late_min)}"
     if each.is_frozen:

@@ -412,10 +412,10 @@ SHAPES: dict[str, Shape] = {
             "custodian": "whose key encrypts it",
             "resolution": "of the masking policy",
             "columns": "`column`, `holds` (what it seems to hold) and `published` (in which form, or `no`)",
-            "cells": "for some resolutions: `resolution`, `kilometres` across a cell, `cells`, and `alone`: records "
-            "that are alone in their cell",
-            "uniqueness": "`k`, `columns`, `records`, `unique` and `below_k`: records that share their cell and "
-            "columns with no other, and with fewer than k - 1 others",
+            "cells": "for some resolutions: `resolution`, `kilometres` across a cell, `cells`, `alone`: records that "
+            "are alone in their cell, and `bare`: records of which readers get nothing but the cell",
+            "uniqueness": "`k`, `columns`, `records`; `unique` and `below_k`: records alone, or in groups of fewer "
+            "than k, by cell and columns; `published_below_k`: such groups in what readers get",
             "files": "`path`, and `written`: false if it was there",
             "dry_run": "whether nothing was written",
             "steps": "`step`, `state` (done, next or later), `who` acts and the `next` command; empty in a dry run",

@@ -13,9 +13,11 @@ from kfm.app.stewards.column_survey import Survey
 from kfm.errors import BadInput
 from kfm.masking.cells import EDGES
 from kfm.masking.mask import Prepared, mask_columns, prepare
-from kfm.masking.public_record import PublicRecord
+from kfm.masking.public_record import WITHHELD
+from kfm.masking.public_table import PublicTable, public_table
+from kfm.masking.small_groups import group_columns, group_sizes
 from kfm.model.labels import Classification
-from kfm.model.masks import Accuracy, AccuracyClass, Location, MaskingPolicy, faults, read_policy
+from kfm.model.masks import Accuracy, AccuracyClass, ColumnRule, Location, MaskingPolicy, faults, read_policy
 from kfm.model.secret import SHORTEST, Secret
 from kfm.parsing import documents
 from kfm.parsing.characters import printable
@@ -33,16 +35,19 @@ class CellCount(msgspec.Struct, frozen=True):
     kilometres: float  # across a cell
     cells: int
     alone: int  # records whose cell holds no other record
+    bare: int  # records of which readers get nothing but the cell, because too few others are like them
 
 
 class Uniqueness(msgspec.Struct, frozen=True):
-    """How many records their cell and these columns together single out."""
+    """How many records their cell and these columns together single out, before and after small groups become
+    coarser."""
 
     k: int
-    columns: tuple[str, ...]
+    columns: list[str]  # public names of the quasi-identifiers
     records: int
     unique: int
     below_k: int  # records in groups of fewer than k, the unique ones among them
+    published_below_k: int  # the same in what readers get; 0 if the policy names its quasi-identifiers
 
 
 def accuracy_of(text: str, survey: Survey) -> Accuracy:
@@ -79,11 +84,19 @@ def propose(survey: Survey, *, id: str, resolution: int, accuracy: Accuracy, k: 
     columns = {one.name: one.rule for one in survey.columns if one.rule and one.name != accuracy.column}
     policy = MaskingPolicy(
         id=id, version="1", namespace=id, record_id=survey.record_id, resolution=resolution, location=location,
-        columns=columns, k=k,
+        columns={name: _coarser_below_k(rule) for name, rule in columns.items()}, k=k,
+        quasi_identifiers=tuple(columns),
     )  # fmt: skip
     for path, what, hint in faults(policy):
         raise BadInput(f"the masking policy would be wrong: {dotted(path)} {what}", hint=hint)
     return policy
+
+
+def _coarser_below_k(rule: ColumnRule) -> ColumnRule:
+    """Return a rule with the form that is tried before a value of a small group is withheld."""
+    if rule.kind == "number" and rule.step:
+        return msgspec.structs.replace(rule, below_k=rule.step * 10)
+    return msgspec.structs.replace(rule, below_k="century") if rule.kind == "date" else rule
 
 
 def policy_text(policy: MaskingPolicy, withheld: Iterable[str]) -> bytes:
@@ -98,12 +111,16 @@ def policy_text(policy: MaskingPolicy, withheld: Iterable[str]) -> bytes:
         f"namespace: {scalar(policy.namespace)}",
         f"record_id: {scalar(policy.record_id)}",
         f"resolution: {policy.resolution}",
-        f"k: {policy.k}",
         "location:",
         *(f"  {name}: {flow(value)}" for name, value in place.items()),
         f"  accuracy: {flow(_plain(policy.location.accuracy))}",
         "columns:" if policy.columns else "columns: {}",
         *(f"  {scalar(name)}: {flow(_plain(rule))}" for name, rule in policy.columns.items()),
+    ]
+    lines += [
+        "# Where fewer than k records of a cell share these columns, they become coarser, the last one first.",
+        f"k: {policy.k}",
+        f"quasi_identifiers: {flow(list(policy.recognised_by))}",
     ]
     if names := ", ".join(printable(name)[1:-1] for name in withheld):
         lines.append(f"# Withheld: {names}")
@@ -117,7 +134,7 @@ def _plain(record: msgspec.Struct) -> Any:
     shown = {}
     for field in msgspec.structs.fields(record):
         value = getattr(record, field.name)
-        if value != field.default and value not in ("", (), {}, None):
+        if value != field.default and value not in ("", (), {}, None, msgspec.UNSET):
             shown[field.name] = msgspec.to_builtins(value)
     return _whole(shown)
 
@@ -134,11 +151,6 @@ def _whole(value: Any) -> Any:
 # ---------------------------------------------------------------------------------------------- measures
 
 
-def masked(table: Mapping[str, Sequence[Any]], policy: MaskingPolicy) -> list[PublicRecord]:
-    """Return the table as readers would see it, under a throw-away key."""
-    return mask_columns(table, _bound(policy))
-
-
 def _bound(policy: MaskingPolicy) -> Prepared:
     import os
 
@@ -149,16 +161,30 @@ def cells_by_resolution(table: Mapping[str, Sequence[Any]], policy: MaskingPolic
     """Return the counts for the policy's resolution and for those that are usual."""
     found = []
     for resolution in sorted({*SHOWN, policy.resolution}):
-        only = msgspec.structs.replace(policy, resolution=resolution, columns={})
-        counts = Counter(one.cell for one in masked(table, only) if one.cell)
+        records = _public(table, msgspec.structs.replace(policy, resolution=resolution)).records
+        counts = Counter({one.id: one.cell for one in records if one.cell}.values())
+        names = group_columns(policy)
+        bare = {one.id for one in records if one.cell and all(one.attributes[name] == WITHHELD for name in names)}
+        alone = sum(count == 1 for count in counts.values())
         across = round(EDGES[resolution] * 2 / 1000, 1)
-        found.append(CellCount(resolution, across, len(counts), sum(count == 1 for count in counts.values())))
+        found.append(CellCount(resolution, across, len(counts), alone, len(bare)))
     return found
 
 
-def uniqueness(records: Sequence[PublicRecord], policy: MaskingPolicy) -> Uniqueness:
-    """Return how many records share cell and published columns with fewer than k others."""
-    names = tuple(rule.name or name for name, rule in policy.columns.items())
-    sizes = Counter((one.cell, *(one.attributes[name] for name in names)) for one in records)
-    small = [size for size in sizes.values() if size < policy.k]
-    return Uniqueness(policy.k, names, len(records), sum(size == 1 for size in small), sum(small))
+def _public(table: Mapping[str, Sequence[Any]], policy: MaskingPolicy) -> PublicTable:
+    """Return the table as readers would see its first version, under a throw-away key."""
+    return public_table(table, _bound(policy), lambda bound: mask_columns(table, bound))
+
+
+def uniqueness(table: Mapping[str, Sequence[Any]], policy: MaskingPolicy) -> Uniqueness:
+    """Return how many records share cell and quasi-identifiers with fewer than k - 1 others."""
+    made = _public(table, policy)
+    before, after = (group_sizes(records, policy) for records in (made.as_masked, made.records))
+    return Uniqueness(
+        k=policy.k,
+        columns=group_columns(policy),
+        records=len(made.records),
+        unique=before.unique,
+        below_k=before.below_k,
+        published_below_k=after.below_k,
+    )

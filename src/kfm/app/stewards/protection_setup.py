@@ -23,7 +23,7 @@ from kfm.config.config_loader import Resolved, checked
 from kfm.errors import BadInput
 from kfm.fsio import Fs, failing_as_storage, write_apart
 from kfm.model.labels import CARE, COMMUNITY
-from kfm.model.masks import MaskingPolicy
+from kfm.model.masks import SMALLEST_K, MaskingPolicy
 from kfm.parsing import documents
 from kfm.parsing.characters import is_printable, printable
 from kfm.parsing.dates import is_date
@@ -57,7 +57,7 @@ class Wish(msgspec.Struct, frozen=True):
     longitude: str = ""
     record_id: str = ""
     accuracy: str = ""
-    k: int = 5
+    k: int = SMALLEST_K
 
 
 class Target(NamedTuple):
@@ -92,6 +92,7 @@ class Setup(NamedTuple):
     survey: Survey
     policy: MaskingPolicy
     custodian: str
+    mask: str  # absolute path of the masking policy
     files: tuple[Written, ...]
 
 
@@ -178,7 +179,7 @@ def prepare_setup(target: Target, table: Mapping[str, Sequence[Any]], wish: Wish
     config = _config(target, seen, os.path.relpath(mask.path, target.root), custodian, reference, wish)
     label = _label(target, config.body or read_bytes(target.config), custodian, policy.resolution, wish)
     files = [*key, mask, label, config]
-    return Setup(target, seen, policy, custodian, tuple(files))
+    return Setup(target, seen, policy, custodian, mask.path, tuple(files))
 
 
 def write_setup(setup: Setup, fs: Fs | None = None) -> None:
@@ -202,6 +203,8 @@ def _check(wish: Wish) -> None:
     for code in wish.community_labels:
         if code not in COMMUNITY:
             raise BadInput(f"{printable(code)} is no label of Local Contexts", hint="write its code, such as TK CS")
+    if wish.k < SMALLEST_K:
+        raise BadInput(f"{wish.k} records are too few to hide one", hint=f"give --k {SMALLEST_K} or more")
     if wish.expires and not is_date(wish.expires):
         raise BadInput("the end of the consent is not a date", hint="write it as 2031-12-31")
     for name in ("title", "license", "custodian", "authority"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kfm import config
-from kfm.app.stewards.mask_proposal import cells_by_resolution, masked, uniqueness
+from kfm.app.stewards.mask_proposal import cells_by_resolution, uniqueness
 from kfm.app.stewards.protection_setup import (
     Wish,
     find_target,
@@ -22,6 +22,7 @@ from kfm.app.stewards.protection_steps import Step, steps
 from kfm.cli.render import Screen
 from kfm.cli.session import opened, settings
 from kfm.errors import BadInput
+from kfm.model.masks import SMALLEST_K
 
 if TYPE_CHECKING:
     import argparse
@@ -49,6 +50,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument(
         "--resolution", type=int, choices=range(16), metavar="N", help="of H3, 0 to 15 (default: 6, about 7 km)"
     )
+    parser.add_argument("--k", type=int, default=SMALLEST_K, metavar="N", help="fewest records alike (default: 5)")
     parser.add_argument("--expires", default="", metavar="DAY", help="the last day of the consent: 2031-12-31")
     parser.add_argument("--latitude", default="", metavar="COLUMN", help="if it is not found")
     parser.add_argument("--longitude", default="", metavar="COLUMN", help="if it is not found")
@@ -75,7 +77,7 @@ def protect(options: argparse.Namespace, screen: Screen) -> int:
     is_new = any(file.body is not None for file in setup.files)
     if asks and is_new:
         setup = prepare_setup(target, table, _answers(screen, setup, wish), os.environ)
-    single = uniqueness(masked(table, setup.policy), setup.policy)
+    single = uniqueness(table, setup.policy)
     if not screen.json:
         _tell(screen, single)
     if asks and is_new and not options.dry_run and not _agreed(screen, setup):
@@ -93,6 +95,8 @@ def protect(options: argparse.Namespace, screen: Screen) -> int:
     if not is_new:
         screen.line("every file is there; nothing was written")
     _next(screen, found)
+    if is_new and found:
+        screen.say(f"look at it, you alone: kfm mask preview {_shown(target.file)} --mask {_shown(setup.mask)}")
     return 0
 
 
@@ -102,7 +106,7 @@ def _wish(options: argparse.Namespace) -> Wish:
         custodian=options.custodian, authority=options.authority, care=options.care,
         community_labels=tuple(options.community_label), resolution=options.resolution, expires=options.expires,
         safe=options.safe, latitude=options.latitude, longitude=options.longitude, record_id=options.record_id,
-        accuracy=options.accuracy,
+        accuracy=options.accuracy, k=options.k,
     )  # fmt: skip
 
 
@@ -138,8 +142,8 @@ def _asked(screen: Screen, question: str, proposed: str = "") -> str:
 def _answers(screen: Screen, setup: Setup, wish: Wish) -> Wish:
     """Return the wish with the answers to what the flags leave open."""
     found: dict[str, Any] = {}
-    names = {os.path.basename(file.path) for file in setup.files if file.body is not None}
-    if wish.resolution is None and any(name.endswith("-mask.yml") for name in names):
+    new = {file.path for file in setup.files if file.body is not None}
+    if wish.resolution is None and setup.mask in new:
         answer = _asked(screen, "which resolution? the cells get larger with a smaller number", "6")
         if not answer.isdecimal() or int(answer) > 15:
             raise BadInput("that is no resolution", hint="nothing was written; H3 has 0 to 15")
@@ -195,22 +199,28 @@ def _show(screen: Screen, setup: Setup, cells: list[CellCount]) -> None:
     )
     screen.line()
     screen.table(
-        ("resolution", "across", "cells", "alone"),
+        ("resolution", "across", "cells", "alone", "bare"),
         [
-            (f"{one.resolution}{' *' * (one.resolution == policy.resolution)}", f"{one.kilometres:g} km", one.cells,
-             one.alone)
+            (
+                f"{one.resolution}{' *' * (one.resolution == policy.resolution)}",
+                f"{one.kilometres:g} km",
+                one.cells,
+                one.alone,
+                one.bare,
+            )
             for one in cells
         ],
-    )  # fmt: skip
+    )
     screen.line()
 
 
 def _tell(screen: Screen, single: Uniqueness) -> None:
-    by = ", ".join(("cell", *single.columns))
-    screen.line(
-        f"{single.unique} of {single.records} records are unique by {by}; {single.below_k} share them with fewer than "
-        f"{single.k - 1} others"
-    )
+    by, k = ", ".join(("cell", *single.columns)), single.k
+    screen.line(f"{single.unique} of {single.records} records are unique by {by}; {single.below_k} in groups below {k}")
+    if single.published_below_k:
+        screen.line(f"{single.published_below_k} stay so: name these columns in the masking policy, quasi_identifiers")
+    elif single.below_k:
+        screen.line(f"their columns become coarser, or are withheld, until no group is below {k}")
 
 
 def _published(setup: Setup, name: str) -> str:

@@ -30,7 +30,7 @@ RUNTIME = {
     "gordon-to-regorus": "regorus",
     "h3": "h3",
     "msgspec": "msgspec",
-    "ruamel.yaml": "ruamel.yaml",
+    "ruamel.yaml": "ruamel",
     "tzdata": "tzdata",
 }  # and what is imported of them
 
@@ -127,6 +127,14 @@ def test_the_pages_work_word_for_word_from_an_empty_environment_at_a_terminal(
         (Path(place) / "jsonschema_rs").symlink_to(Path(sysconfig.get_path("platlib")) / "jsonschema_rs")
     run = [block for block in blocks(text) if block.kind in ("sh", "python") and not block.file]
     assert follow(tmp_path / "page.md", tmp_path / "reader", python, columns=COLUMNS) == len(run) >= 3
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("page", "columns"), [("protect-a-table.md", COLUMNS), ("stewards.md", 0)])
+def test_the_pages_for_stewards_work_word_for_word_from_an_empty_environment(
+    python: str, tmp_path: Path, page: str, columns: int
+) -> None:
+    assert follow(ROOT / "docs" / "guides" / page, tmp_path / "reader", python, columns=columns) >= 11
 
 
 def test_the_notebook_works_from_an_empty_environment(

@@ -48,7 +48,7 @@ def show_runs(
             rows = "1 row" if receipt.held_rows == 1 else f"{receipt.held_rows} rows"
             screen.say(f"{receipt.dataset}: {rows} quarantined, see `kfm quarantine {receipt.dataset}`")
         if receipt.outcome == "frozen":
-            screen.say(f"{receipt.dataset}: {_frozen(frozen_by(session, receipt.dataset), receipt.dataset)}")
+            screen.say(f"{receipt.dataset}: {_frozen(session, frozen_by(session, receipt.dataset), receipt.dataset)}")
 
 
 def _show_receipts(session: Session, screen: Screen, receipts: list[Receipt], versions: Mapping[str, str]) -> None:
@@ -97,10 +97,12 @@ def show_findings(session: Session, screen: Screen, receipts: list[Receipt]) -> 
         screen.table(("would hold", *FINDINGS[1:]), finding_rows(sources))
 
 
-def _frozen(last: RefEntry | None, dataset: str) -> str:
+def _frozen(session: Session, last: RefEntry | None, dataset: str) -> str:
+    from kfm.app.authority.private_reasons import shown_reason
+
     if last is None:
         return "it was frozen; its trigger is kept: `kfm resume`"
-    why = f" ({last.reason})" if last.reason else ""
+    why = f" ({shown_reason(session, last.reason)})" if last.reason else ""
     thaw = "kfm thaw" if last.ref == refs.switch("global") else f"kfm thaw {dataset}"
     return f"frozen since {last.ts[:16]}Z by {last.actor}{why}; its trigger is kept: `{thaw}`, then `kfm resume`"
 

@@ -162,8 +162,12 @@ class LedgerTx(Ledger):
         if key is None:
             return msgspec.structs.replace(entry, governed=said, **dict.fromkeys(said.withheld, ""))
         from kfm.crypto.commitments import concealed
+        from kfm.crypto.encrypted_text import shown_text
         from kfm.crypto.encryption import encrypted
 
+        # The commitment is to the reason itself, so that a reader who is shown it needs no key.
+        reason = shown_text(entry.reason, lambda key_id: key if key_id == key.key_id else None)
+        entry = msgspec.structs.replace(entry, reason=reason)
         entry, committed, openings = concealed(entry, said.withheld, key, entry.run_id)
         body = canonical(msgspec.to_builtins(openings))
         self._tables.put("ledger_private", f"{entry.index:012d}", b"".join(encrypted([body], key)))

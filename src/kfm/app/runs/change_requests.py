@@ -14,6 +14,7 @@ import msgspec
 
 from kfm.app.authority.authorization import change_requests, complete_request, is_about, matter, may_be_done
 from kfm.app.authority.keyring import in_force, now, who
+from kfm.app.authority.private_reasons import private_reason
 from kfm.app.authority.run_setup import guards_of
 from kfm.app.runs.label_adoption import adopt_signed_labels
 from kfm.app.runs.run_control import run_operation
@@ -68,6 +69,7 @@ def operate(
 
     Raises BadInput if there is a signer but no key list, and Denied if the same request is open already.
     """
+    reason = private_reason(session, dataset, reason, operation)
     if signer is None:
         return _do(session, operation, dataset, params, reason=reason, actor=actor)
     keys = in_force(session)
@@ -160,6 +162,7 @@ def _keep(session: Session, op: str, order: Order, *, actor: str, reason: str, b
     person signed in between."""
     old = before.digest if before is not None else NOTHING
     params = {"ref": refs.order(order.request.id), "before": old, "to": session.objects.put(order.body)}
+    reason = private_reason(session, order.request.dataset, reason, DOES.get(order.request.action, ""))
     return run_operation(session, op, order.request.dataset, params, actor=actor, reason=reason)
 
 

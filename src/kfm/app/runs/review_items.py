@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from kfm.app.authority.private_reasons import shown_reason
 from kfm.app.runs.queries import held_sources
 from kfm.app.session.protection_files import readable_objects
 from kfm.app.session.review_item import ReviewItem
@@ -83,7 +84,7 @@ def gate_items(session: Session) -> Iterator[ReviewItem]:
             state="stopped",
             since=receipt.finished_at,
             asked_by=receipt.actor,
-            reason=receipt.reason,
+            reason=shown_reason(session, receipt.reason),
             more={
                 **_difference(session, entry.dataset),
                 "next": f"kfm policy gates {entry.dataset}",

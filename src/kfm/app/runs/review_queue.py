@@ -7,6 +7,7 @@ from difflib import unified_diff
 from typing import TYPE_CHECKING
 
 from kfm.app.authority.authorization import change_requests
+from kfm.app.authority.private_reasons import shown_reason
 from kfm.app.runs.change_requests import DOES, request_status
 from kfm.app.runs.review_items import gate_items, held_items
 from kfm.app.session.review_item import ReviewItem
@@ -33,7 +34,7 @@ def request_items(session: Session) -> Iterator[ReviewItem]:
             since=request.created_at,
             until=request.expires_at,
             asked_by=request.requester,
-            reason=request.purpose,
+            reason=shown_reason(session, request.purpose),
             missing=now.missing,
             more={
                 "request": request.digest,

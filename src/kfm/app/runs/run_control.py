@@ -70,6 +70,10 @@ def run_operation(
     from kfm.operations.registry import operations
 
     updater = operations()[name]()
+    if reason:
+        from kfm.app.authority.private_reasons import private_reason
+
+        reason = private_reason(session, dataset, reason, name)
     trigger = operation_trigger(
         updater, dataset, params or {}, session.clock, actor=actor or default_actor(), reason=reason
     )

@@ -51,6 +51,10 @@ def new_trigger(
             )
     updater = dataset_updater(session, name)
     check_version(updater)
+    if reason and kind == "manual":
+        from kfm.app.authority.private_reasons import private_reason
+
+        reason = private_reason(session, name, reason)
     return update_trigger(
         updater,
         name,

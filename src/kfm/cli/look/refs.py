@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.app.authority.private_reasons import shown_reason
 from kfm.app.runs.queries import (
     ref_history,
     short_run,
@@ -59,7 +60,7 @@ def refs_history(options: argparse.Namespace, screen: Screen) -> int:
                         name(e.before),
                         name(e.after),
                         e.actor,
-                        e.reason,
+                        shown_reason(session, e.reason),
                         short_run(session, e.run_id),
                     )
                     for e in moves

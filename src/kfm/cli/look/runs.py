@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from kfm.app.authority.private_reasons import shown_reason
 from kfm.app.runs.queries import (
     find_run,
     runs,
@@ -117,7 +118,7 @@ def runs_show(options: argparse.Namespace, screen: Screen) -> int:
             telemetry = session.state.ledger.telemetry(run_id)
             screen.data({"run": run, "receipt": receipt, "telemetry": telemetry})
         elif receipt is not None:
-            _show_receipt(screen, receipt)
+            _show_receipt(session, screen, receipt)
         elif run is not None:
             _show_unfinished(session, screen, run)
     return 0
@@ -150,7 +151,7 @@ def _worker(session: Session, run: Run) -> str:
     return f"{lease.holder.rpartition(':')[0]}, for {left_s:.0f} s more unless it renews its lease"
 
 
-def _show_receipt(screen: Screen, receipt: Receipt) -> None:
+def _show_receipt(session: Session, screen: Screen, receipt: Receipt) -> None:
     screen.fields(
         [
             ("run", receipt.run_id),
@@ -163,7 +164,7 @@ def _show_receipt(screen: Screen, receipt: Receipt) -> None:
             ("finished", receipt.finished_at),
             ("trigger", receipt.trigger),
             ("actor", receipt.actor),
-            ("reason", receipt.reason),
+            ("reason", shown_reason(session, receipt.reason)),
             *[("set aside", f"{each.rule} {each.limit or ''}".rstrip()) for each in receipt.overrides],
             ("steps", receipt.steps or ""),
             ("rows", _counted(receipt)),
@@ -254,7 +255,7 @@ def receipts_show(options: argparse.Namespace, screen: Screen) -> int:
         elif screen.json:
             screen.data(receipt)
         else:
-            _show_receipt(screen, receipt)
+            _show_receipt(session, screen, receipt)
     return 0
 
 

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 import msgspec
 
+from kfm.crypto.custodian_key import CustodianKey
 from kfm.engine.protected.protection import Protection, fingerprints
 from kfm.engine.protected.verdict import encrypted_for_good, quarantined
 from kfm.engine.run_context import RunContext
@@ -58,6 +61,19 @@ def known(state: State, protection: Protection | None) -> list[Known]:
             )
         out.append(Known(Marker(fingerprints(key)), prints))
     return out
+
+
+def key_of_leak(state: State, protection: Protection, body: bytes) -> CustodianKey | None:
+    """Return the first available key whose fingerprints say that these bytes contain something protected, or may."""
+    for key_id in dict.fromkeys(key_id for key_id, _ in state.protected.fingerprints()):
+        key = protection.with_id(key_id)
+        if key is None:
+            continue
+        prints = [of_stored(stored) for its, stored in state.protected.fingerprints() if its == key_id]
+        report = scan(body, reduce(or_, prints, Fingerprints()), Marker(fingerprints(key)))
+        if any(leak.rule != "gate.unreadable" for leak in report.leaks):
+            return key
+    return None
 
 
 def check_made(context: RunContext, planned: Planned, executed: Executed) -> None:

@@ -19,6 +19,7 @@ from kfm import config
 from kfm.app.session.session import open_tables
 from kfm.model.ports import Tables
 from kfm.projections.attestations import PROVENANCE, TESTED, VERDICT
+from kfm.projections.signed_lists import LIST
 from tests.cli.conftest import Kfm
 from tests.crypto.world import seed, signer
 
@@ -44,7 +45,8 @@ def states(answer: Any) -> dict[str, str]:
     return {check["what"].partition("/")[0].partition("-")[0]: check["state"] for check in answer.data["checks"]}
 
 
-GOOD = {"objects": "ok", "provenance": "ok", "quality": "ok", "verdict": "ok", "ledger": "ok"}
+FILES = dict.fromkeys(("public files", "catalog files", "receipt files", "checkpoint files", "artifact files"), "ok")
+GOOD = dict.fromkeys(("objects", "provenance", "quality", "verdict", "list", "receipts", "ledger"), "ok") | FILES
 
 
 def test_a_commit_attests_and_the_version_verifies_offline(proving: Kfm) -> None:
@@ -67,7 +69,7 @@ def test_the_bundle_is_read_by_the_libraries_of_in_toto_and_verifies_as_a_file(
     answer = proving("attest", "rain-gauges", "--out", str(bundle), "--json")
     assert answer.code == 0, answer.err
     stated = {each.partition("/")[0].partition("-")[0] for each in answer.data["statements"]}
-    assert stated == {"provenance", "quality", "verdict"}
+    assert stated == {"provenance", "quality", "verdict", "list"}
     key = SSlibKey.from_crypto(Ed25519PublicKey.from_public_bytes(PROVER.public), keyid=PROVER.key_id)
     kinds = set()
     for line in bundle.read_bytes().splitlines():
@@ -75,7 +77,7 @@ def test_the_bundle_is_read_by_the_libraries_of_in_toto_and_verifies_as_a_file(
         said = json.loads(b64decode(json.loads(line)["payload"]))
         assert said["subject"][0]["name"] == "kfm://dataset/rain-gauges"
         kinds.add(said["predicateType"])
-    assert kinds == {PROVENANCE, TESTED, VERDICT}
+    assert kinds == {PROVENANCE, TESTED, VERDICT, LIST}
     assert proving("verify", str(bundle)).code == 0
     monkeypatch.chdir("/")
     how = ("--key", PROVER.public.hex())
@@ -149,13 +151,13 @@ def _forged_checkpoint(tables: Tables) -> None:
 @pytest.mark.parametrize(
     ("change", "code", "what", "state"),
     [
-        (_bent_statement, 67, "provenance", "unsigned"),
-        (_anothers_statement, 67, "provenance", "unsigned"),
-        (_no_statement, 68, "provenance", "missing"),
+        (_bent_statement, 65, "provenance", "unsigned"),
+        (_anothers_statement, 65, "provenance", "unsigned"),
+        (_no_statement, 65, "provenance", "missing"),
         (_bent_receipt, 65, "ledger", "bad"),
         (_bent_entry, 65, "ledger", "bad"),
         (_no_entry, 65, "ledger", "bad"),
-        (_no_checkpoint, 68, "ledger", "missing"),
+        (_no_checkpoint, 65, "ledger", "missing"),
         (_forged_checkpoint, 65, "ledger", "bad"),
     ],
 )
@@ -195,11 +197,13 @@ def test_a_noop_attests_nothing_and_loads_no_cryptography(proving: Kfm) -> None:
 def test_without_a_key_nothing_is_attested_and_a_version_does_not_verify(ran: Kfm) -> None:
     assert "attest.sign_with" in ran("attest", "rain-gauges").complaint
     answer = ran("verify", "rain-gauges", "--json")
-    assert (answer.code, states(answer)) == (68, {"objects": "ok", "provenance": "missing", "ledger": "missing"})
+    wanted = {"objects": "ok", "provenance": "missing", "list": "unverified", "receipts": "ok", "ledger": "missing"}
+    assert (answer.code, states(answer)) == (68, wanted | FILES)
+    assert "without a key in attest.sign_with nothing is signed" in answer.out
 
 
 def test_any_published_file_is_verified_with_all_that_proves_it(proving: Kfm, tmp_path: Path) -> None:
-    files = sorted(path for path in Path("public/datasets").rglob("*") if path.is_file())
+    files = sorted(path for path in Path("public/datasets").rglob("*") if path.is_file() and ".list-" not in path.name)
     data = next(path for path in files if path.name not in ("current.json",) and path.suffix != ".ndjson")
     for file in files:
         answer = proving("verify", str(file), "--json")
@@ -232,7 +236,7 @@ def test_a_page_is_said_to_be_one_and_what_it_is_made_from_is_verified(proving: 
     sent.write_bytes(page.read_bytes())
     assert proving("verify", str(sent)).code == 0
     tampered(_bent_statement)  # what it is made from is not what was signed
-    assert proving("verify", str(sent)).code == 67
+    assert proving("verify", str(sent)).code == 65
     sent.write_bytes(page.read_bytes() + b"<p>and more")
     assert proving("verify", str(sent)).code == 68
     page.write_bytes(sent.read_bytes())

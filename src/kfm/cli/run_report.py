@@ -162,10 +162,11 @@ def tell_elsewhere(session: Session, tally: Tally, outcome: Outcome, events: lis
     """Write the artifacts into their folder, if there is one, and a summary for GitHub Actions."""
     if folder:
         from kfm.app.runs.execution import Undelivered
-        from kfm.app.runs.run_exports import artifacts_of, write_artifacts
+        from kfm.app.runs.run_exports import artifact_list, artifacts_of, write_artifacts
 
         try:
-            write_artifacts(folder, artifacts_of(session, outcome.receipts, outcome.effects, events))
+            files = artifacts_of(session, outcome.receipts, outcome.effects, events)
+            write_artifacts(folder, files, artifact_list(session, outcome.receipts, files))
         except KfmError as problem:
             if session.mode == "dry":
                 raise

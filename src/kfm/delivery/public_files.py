@@ -17,8 +17,8 @@ from kfm.model.canonical import canonical
 from kfm.model.keys import digest, output_key
 from kfm.model.ports import Log, Objects, Publisher, State, Tx
 from kfm.model.records import LedgerEntry, Receipt, RefEntry, SinkPosition
-from kfm.projections.file_paths import checkpoint_path, pointer_path, published_path, version_path
-from kfm.projections.live_versions import ALL, live_versions, pointer_of
+from kfm.projections.file_paths import checkpoint_path, list_path, pointer_path, published_path, version_path
+from kfm.projections.live_versions import ALL, last_move, live_versions, pointer_of
 from kfm.projections.worker_receipt import receipt_path
 
 PUBLIC, RECEIPTS, CHECKPOINTS = "publish", "receipts", "checkpoints"  # the sinks
@@ -146,6 +146,9 @@ class Telling:
         for version in dict.fromkeys([*outside, *(move.after for move in new if move.after)]):
             if version not in stay:
                 self._remove(version, key)
+        for move in moves[: self.told.moves]:  # a version that was published again has a newer list
+            if any(move.after == one.after for one in new):
+                self._remove_list(move, key)
         self.told = SinkPosition(moves=last.n, keep=self._keep)
 
     def clear(self, files: Sequence[str], folders: Sequence[str]) -> None:
@@ -179,6 +182,13 @@ class Telling:
         name, size = listed(objects, version)
         path, body = version_path(dataset, version) + ".ndjson", self._checked(manifests.listing(objects, version))
         write(path, name, size, f"published/{dataset}/{version}/manifest", body)
+        for path, envelope in self._lists(version):
+            key = f"published/{dataset}/{version}/list"
+            write(path, digest(envelope), len(envelope), key, self._checked(iter([envelope])))
+
+    def _lists(self, version: str) -> Iterator[tuple[str, bytes]]:
+        if (move := last_move(self._moves, version)) is not None:
+            yield from public_list(self._state, self._dataset, move)
 
     def _announce(self, move: RefEntry) -> None:
         if move.after:
@@ -202,7 +212,14 @@ class Telling:
         except Corrupt as problem:  # its manifest cannot be read any more; it is removed nevertheless
             self._log.event("publish.unlisted", dataset_ids=[self._dataset], error=problem)
         self._publisher.remove_file(f"{folder}.ndjson", key, self._check_last)
+        for move in self._moves:
+            if move.after == version:
+                self._remove_list(move, key)
         self._publisher.remove_rest(folder, self._check_last)
+
+    def _remove_list(self, move: RefEntry, key: str) -> None:
+        for path, _ in public_list(self._state, self._dataset, move):
+            self._publisher.remove_file(path, key, self._check_last)
 
     def _checked(self, body: Iterator[bytes]) -> Iterator[bytes]:
         """Yield the body of a file, after a second check of the freeze flag and of the last move: the publisher now
@@ -224,6 +241,14 @@ class Telling:
         for last in self._state.refs.history(refs.published(self._dataset), reverse=True, limit=1):
             if last.n != len(self._moves):
                 raise Moved(f"{last.ref} has moved on", hint="the command that moved it publishes it")
+
+
+def public_list(state: State, dataset: str, move: RefEntry) -> Iterator[tuple[str, bytes]]:
+    """Yield the path and envelope of the signed list that the run of a move signed about its version; nothing if it
+    signed none."""
+    for key, envelope in state.ledger.signed_lists(f"{dataset}@{move.after}") if move.after else ():
+        if key.endswith(f"/{move.run_id}"):
+            yield list_path(dataset, move.after, move.n), envelope
 
 
 def listed(objects: Objects, version: str) -> tuple[str, int]:

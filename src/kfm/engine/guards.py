@@ -59,5 +59,6 @@ class Guards(Struct):
     classification_of: Callable[[str, str], Classification | None] | None = None  # of a dataset's version, today
     protection: Protection | None = None  # labels, masks and custodians' keys; None: nothing here is protected
     attest: Attest | None = None
+    signs_lists: bool = False  # the receipt says so; in a dry run, too, which predicts the receipt and signs nothing
     slot: Lease | None = None  # of a pool; a run that lost it writes nothing more
     waited_ms: int = 0  # for that slot

@@ -322,6 +322,7 @@ def receipt_of(
             },  # without the interpreter, because every runner writes the same receipt
             "transforms": [f"{updater.id}@{updater.version}"],
             **protected_as(context, inputs),
+            **({"signed_list": True} if status == "SUCCESS" and context.guards.signs_lists else {}),
         },
         policy_decisions=reached.decisions,
         errors=errors or [],

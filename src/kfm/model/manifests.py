@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from kfm.model.canonical import canonical
 from kfm.model.ports import Objects
 from kfm.model.records import ManifestEntry, ManifestPart
 
@@ -147,6 +148,35 @@ def listing(objects: Objects, version: str) -> Iterator[bytes]:
     with objects.open(version) as file:
         while piece := file.read(PIECE):
             yield piece
+
+
+def version_of(listing: bytes) -> str:
+    """Return the version whose listing this is, computed without an object store. Raise msgspec.MsgspecError if a line
+    is not an entry. An older version of more than `WHOLE` entries is the digest of its listing instead."""
+    lines = [
+        (entry.key, line + b"\n", 1, entry.size) for line in listing.splitlines() for entry in (decode_entry(line),)
+    ]
+    level, whole = 0, len(lines) <= WHOLE
+    while not whole:
+        made = list(_cut(lines, level))
+        if len(made) == 1:
+            break
+        lines, level = made, level + 1
+    return "sha256:" + sha256(b"".join(line[1] for line in lines)).hexdigest()
+
+
+def _cut(lines: list[tuple[Key, bytes, int, int]], level: int) -> Iterator[tuple[Key, bytes, int, int]]:
+    """Yield the lines that name the parts of one level."""
+    start = 0
+    for at, line in enumerate(lines, 1):
+        count = at - start
+        if at < len(lines) and not (count >= LEAST and (count >= MOST or closes(line[0], level))):
+            continue
+        held, start = lines[start:at], at
+        body, entries, size = b"".join(each[1] for each in held), sum(e[2] for e in held), sum(e[3] for e in held)
+        name = "sha256:" + sha256(body).hexdigest()
+        part = ManifestPart(depth=level, digest=name, entries=entries, key=line[0], size=size)
+        yield line[0], canonical(part) + b"\n", entries, size
 
 
 class Change(NamedTuple):

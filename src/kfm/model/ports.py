@@ -52,15 +52,13 @@ class Tables(Protocol):
     ) -> Iterator[tuple[str, bytes]]: ...
 
     def reading(self) -> AbstractContextManager[object]:
-        """A context for several reads that belong together; a backend may serve all of them from one snapshot. No
-        transaction may begin inside."""
+        """A context for reads that belong together, perhaps of one snapshot. No transaction may begin inside."""
 
     def begin(self, durable: bool = True) -> None:
         """Take the write lock. Raise Busy if another process keeps it.
 
         durable: after `commit` these writes and all earlier ones survive a power cut. Otherwise they are visible at
-        once and become durable with the next durable commit.
-        """
+        once and become durable with the next durable commit."""
 
     def put(self, table: str, key: str, value: bytes) -> None: ...
 
@@ -173,6 +171,8 @@ class Ledger(Protocol):
 
     def attestations(self, version: str) -> Iterator[tuple[str, bytes]]:
         """Yield the key and envelope of each attestation of a version, which is named by dataset, @ and digest."""
+
+    def signed_lists(self, version: str, *, before: int = 0) -> Iterator[tuple[str, bytes]]: ...
 
 
 class LedgerTx(Ledger, Protocol):

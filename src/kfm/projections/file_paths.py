@@ -55,6 +55,11 @@ def version_path(dataset: str, version: str) -> str:
     return f"datasets/{dataset}/versions/{version[7:23]}"
 
 
+def list_path(dataset: str, version: str, seq: int) -> str:
+    """Return the path of the signed list of a version, as of the `seq`th move of the published ref."""
+    return f"{version_path(dataset, version)}.list-{seq}.json"
+
+
 def _is_plain(part: str) -> bool:
     return _SAFE.match(part) is not None and is_file_name(part)
 

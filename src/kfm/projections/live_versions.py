@@ -32,6 +32,11 @@ def live_versions(moves: Iterable[RefEntry], keep: int = ALL) -> list[str]:
     return found if keep < 0 else found[-1 - keep :]
 
 
+def last_move(moves: Iterable[RefEntry], version: str) -> RefEntry | None:
+    """Return the last move of the published ref to a version."""
+    return max((move for move in moves if move.after == version), key=lambda move: move.n, default=None)
+
+
 def pointer_of(move: RefEntry) -> dict[str, Any]:
     """Return the content of `current.json` after a move of the published ref. `seq` counts the moves, so that a sink
     ignores older ones."""

@@ -319,8 +319,8 @@ def refusal(status: int, what: str, headers: dict[str, str]) -> Unavailable | Re
 
 
 def _tag_of(parts: list[str]) -> str:
-    """Return the release tag of datasets/<dataset>/versions/<version>/… or <version>.ndjson."""
-    return f"{parts[1]}-{parts[3].removesuffix('.ndjson')}"
+    """Return the release tag of datasets/<dataset>/versions/<version>/…, or of a file next to that folder."""
+    return f"{parts[1]}-{parts[3].partition('.')[0]}"
 
 
 def _asset_name(path: str) -> str:

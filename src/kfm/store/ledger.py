@@ -90,6 +90,12 @@ class Ledger(Repository):
         """Yield the attestations of a version, which is named by dataset, @ and digest."""
         return self._tables.scan("attestations", f"{version}/")
 
+    def signed_lists(self, version: str, *, before: int = 0) -> Iterator[tuple[str, bytes]]:
+        """Yield the signed lists of a version, the newest first, or those of runs before a ledger index."""
+        prefix = f"{version}/list-"
+        start = f"{prefix}{before:012d}" if before else ""
+        return self._tables.scan("attestations", prefix, after=start, reverse=True)
+
     def covered(self) -> int:
         """Return how many entries the last checkpoint covers."""
         last = next(self._tables.scan("ledger_checkpoints", reverse=True, limit=1), None)

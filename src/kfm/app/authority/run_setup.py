@@ -55,6 +55,7 @@ def guards_of(session: Session, dataset: str) -> Guards:
         classification_of=partial(classification_now, session),
         protection=protection,
         attest=_attester(session),
+        signs_lists=bool(session.config.attest.sign_with),
     )
 
 

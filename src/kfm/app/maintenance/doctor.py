@@ -14,6 +14,8 @@ from kfm.app.session.backends import folders, place_verdicts
 from kfm.app.session.datasets import dataset_names, dataset_updater
 from kfm.app.session.protection_files import readable_objects
 from kfm.app.session.session import Session, load, open_tables, session_on
+from kfm.app.stewards.evidence import RESTORE, evidence_checks
+from kfm.app.stewards.exported_files import NEXT_RUN, exported_differences
 from kfm.app.stewards.public_repair import compare_all, published_datasets
 from kfm.config import Resolved
 from kfm.engine.code_changes import code_changed
@@ -57,7 +59,9 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[CheckResult]:
         found += code_verdicts(session)
         if deep:
             found += verify_everything(session)
+            found += evidence_verdicts(session)
             found += public_verdicts(session)
+            found += export_verdicts(session)
     finally:
         session.close()
     return found
@@ -198,6 +202,37 @@ def public_verdicts(session: Session) -> list[CheckResult]:
                 ok=not told,
                 found=", ".join(told) or "as the refs say",
                 why=f"`kfm publish {name} --check` names them, `--repair` puts it right" if told else "",
+            )
+        )
+    return found
+
+
+def evidence_verdicts(session: Session) -> list[CheckResult]:
+    """Return whether every statement, list and receipt is there that the signed lists and the ledger name."""
+    wrong = [
+        CheckResult(check=f"evidence.{dataset}", ok=False, found=f"{check.what}: {check.found}", why=RESTORE)
+        for dataset, check in evidence_checks(session)
+    ]
+    return wrong or [CheckResult(check="evidence", ok=True, found="as the ledger and the signed lists say")]
+
+
+def export_verdicts(session: Session) -> list[CheckResult]:
+    """Return whether receipts, checkpoints, artifacts and the catalog are outside as the state has them."""
+    found = []
+    try:
+        exported = exported_differences(session)
+    except KfmError as problem:
+        return [CheckResult(check="exported", ok=False, found=problem.message, why=problem.hint)]
+    for what, different in exported.items():
+        told = ", ".join(f"{one.path} is {one.kind}" for one in different[:3])
+        more = f", and {len(different) - 3} more" if different[3:] else ""
+        why = NEXT_RUN if what == "artifacts" else "`kfm reconcile` names them, `kfm reconcile --repair` puts it right"
+        found.append(
+            CheckResult(
+                check=f"exported.{what}",
+                ok=not different,
+                found=told + more or "as the state says",
+                why=why if different else "",
             )
         )
     return found

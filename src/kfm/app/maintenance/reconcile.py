@@ -11,11 +11,13 @@ from typing import Literal
 
 from kfm.app.maintenance.graph_check import compare
 from kfm.app.maintenance.graph_check import repair as tell_again
-from kfm.app.metadata.catalogs import build, differences
+from kfm.app.metadata.catalogs import build
 from kfm.app.metadata.ledger_sinks import sink_progress
 from kfm.app.runs.settlement import settle_session
 from kfm.app.session.protection_files import readable_objects
 from kfm.app.session.session import Session
+from kfm.app.stewards.evidence import Check, evidence_checks
+from kfm.app.stewards.exported_files import export_again, exported_differences
 from kfm.app.stewards.public_repair import check_all, published_datasets, repair_all
 from kfm.errors import Denied, KfmError
 from kfm.model import manifests, refs
@@ -23,11 +25,12 @@ from kfm.model.lineage_edges import made_by
 from kfm.model.records import Record
 from kfm.store.lineage_index import rows_of
 
-Place = Literal["storage", "public", "catalog", "graph", "sink"]
+Place = Literal["storage", "evidence", "public", "receipts", "checkpoints", "artifacts", "catalog", "graph", "sink"]
 
 
 class Drift(Record, frozen=True):
-    """A difference between the refs and a place that follows them: storage, public files, catalog, graph or sink."""
+    """A difference between the refs and a place that follows them: storage, evidence, exported files, catalog, graph or
+    sink."""
 
     place: Place
     dataset: str
@@ -41,13 +44,14 @@ def drifts(session: Session) -> tuple[list[Drift], list[tuple[str, KfmError]]]:
     found = list(_storage(session))
     public, problems = check_all(session, published_datasets(session))
     found += [Drift(place="public", dataset=each.dataset, what=each.kind, about=each.path) for each in public]
-    if session.config.catalog:
-        try:
-            wrong = differences(session)
-        except KfmError as problem:
-            problems.append(("catalog", problem))
-        else:
-            found += [Drift(place="catalog", dataset=each.dataset, what=each.kind, about=each.path) for each in wrong]
+    found += [
+        Drift(place="evidence", dataset=name, what="altered", about=one.found) for name, one in _evidence(session)
+    ]
+    try:
+        for place, wrong in exported_differences(session).items():
+            found += [Drift(place=place, dataset=each.dataset, what=each.kind, about=each.path) for each in wrong]
+    except KfmError as problem:
+        problems.append(("exported files", problem))
     found += [
         Drift(place="graph", dataset=dataset, what="missing", about=f"an edge of run {row.decode()}")
         for dataset, _, row in _missing_edges(session)
@@ -59,6 +63,14 @@ def drifts(session: Session) -> tuple[list[Drift], list[tuple[str, KfmError]]]:
             problems.append(("graph", problem))
     found += _behind(session)
     return found, problems
+
+
+def _evidence(session: Session) -> Iterator[tuple[str, Check]]:
+    """Yield the statements, lists and receipts that are not as the signed lists and the ledger say."""
+    try:
+        yield from evidence_checks(session)
+    except KfmError as problem:
+        yield "", Check(what="ledger", state="bad", found=problem.message)
 
 
 def _graph_drifts(session: Session) -> Iterator[Drift]:
@@ -130,6 +142,7 @@ def repair(session: Session) -> tuple[list[Drift], list[Drift], list[tuple[str, 
         problems += session.undelivered or [("", problem)]
     problems += [("", problem) for problem in session.sink_problems]
     problems += repair_all(session, published_datasets(session))[2]
+    export_again(session)
     if session.config.catalog:
         try:
             build(session)

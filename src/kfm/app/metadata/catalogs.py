@@ -128,6 +128,18 @@ def differences(session: Session, folder: str = "") -> list[Difference]:
     return found
 
 
+def differences_of(session: Session, dataset: str) -> list[Difference]:
+    """Return the catalog files of one dataset that differ from the state; none if it was never published."""
+    if dataset not in datasets(session):
+        return []
+    now = _messages(session).standing(dataset)
+    expected = {path: digest(body) for path, body in now.documents() if isinstance(body, bytes)}
+    return [
+        Difference(dataset=dataset, path=path, kind=kind)  # type: ignore[arg-type]
+        for path, kind in CatalogFolder(_folder(session)).differences(expected, dataset)
+    ]
+
+
 def items(session: Session, dataset: str) -> Iterator[bytes]:
     """Yield the STAC items of a dataset's current version as NDJSON lines. BadInput if it is not published."""
     now = catalog_messages(session).of(dataset)

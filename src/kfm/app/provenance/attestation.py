@@ -5,36 +5,38 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
+from kfm.app.metadata.catalogs import build
+from kfm.app.metadata.catalogs import differences_of as catalog_differences
 from kfm.app.metadata.pages_sink import expected_pages
 from kfm.app.provenance.audit import included
 from kfm.app.session.attester import Attester
 from kfm.app.session.session import Session, trust_of
 from kfm.app.session.trust import Trusted
-from kfm.app.stewards.public_repair import expected_files, published_datasets
+from kfm.app.stewards.evidence import Check, Evidence, State, gather, list_check, receipt_check
+from kfm.app.stewards.exported_files import artifact_files, checkpoint_files, receipt_files
+from kfm.app.stewards.public_repair import (
+    differences,
+    expected_files,
+    public_lists,
+    publish_lists,
+    published_datasets,
+)
 from kfm.crypto.envelopes import unwrap
 from kfm.errors import BadInput, Corrupt, KfmError
 from kfm.model import manifests
 from kfm.model.keys import digest
 from kfm.model.names import dataset_uri
-from kfm.model.records import DatasetVersion, Receipt, Record
+from kfm.model.records import DatasetVersion, Difference, LedgerEntry, Receipt
 from kfm.projections.attestations import PAYLOAD, PROVENANCE, verify_envelope
 from kfm.projections.attestations import InTotoStatement as Read
 
-State = Literal["ok", "bad", "unsigned", "missing"]
-EXIT: dict[State, int] = {"ok": 0, "bad": 65, "unsigned": 67, "missing": 68}
-
-
-class Check(Record, frozen=True):
-    """The result of one verification."""
-
-    what: str
-    state: State
-    found: str
+EXIT: dict[State, int] = {"ok": 0, "bad": 65, "unsigned": 67, "missing": 68, "unverified": 0}
+SHOWN = 20  # differences of files that are named one by one
 
 
 # -- signing
@@ -48,21 +50,26 @@ def attest(session: Session, dataset: str, version: str) -> list[str]:
         raise BadInput(f"{dataset} has no version {version[:80]}", hint=f"see `kfm refs history processed/{dataset}`")
     attester = Attester(trust_of(session), session.config.attest.builder)
     found: list[str] = []
+    lists = public_lists(session, dataset)
     with session.state.transaction() as tx:
-        for receipt in _concerned(session, made):
+        for entry, receipt in reversed(list(_concerned(session, made))):  # a list names the one before it
             run = session.state.runs.get(receipt.run_id)
-            found += attester(receipt, run.inputs if run else (), {}, tx)
+            found += attester.again(receipt, run.inputs if run else (), entry.index, tx)
+    publish_lists(session, dataset, lists)
+    if session.config.catalog:  # its proofs hold the statements
+        build(session)
     return found
 
 
-def _concerned(session: Session, version: DatasetVersion) -> Iterator[Receipt]:
+def _concerned(session: Session, version: DatasetVersion) -> Iterator[tuple[LedgerEntry, Receipt]]:
+    """Yield the runs that made a version or decided about it, newest first."""
     makers = {version.run_id, version.validated_by}
     for entry in session.state.ledger.entries_of(version.dataset):
         receipt = session.state.ledger.receipt(entry.run_id)
         if receipt is not None and receipt.status == "SUCCESS":
             spoken = any(decision.subject == version.digest for decision in receipt.policy_decisions)
             if receipt.run_id in makers or spoken:
-                yield receipt
+                yield entry, receipt
 
 
 def bundle(session: Session, dataset: str, version: str) -> Iterator[bytes]:
@@ -75,7 +82,8 @@ def bundle(session: Session, dataset: str, version: str) -> Iterator[bytes]:
 
 
 def verify(session: Session, dataset: str, version: str, keys: Trusted) -> list[Check]:
-    """Verify a version: its objects, its signed statements, and its ledger entries. Return the results."""
+    """Verify a version: its objects, its signed statements and lists, its receipts and ledger entries, and the files
+    that were exported about it. Return the results."""
     checks = [_objects(session, version)]
     stated = list(session.state.ledger.attestations(f"{dataset}@{version}"))
     receipts: dict[str, str] = {}
@@ -88,8 +96,40 @@ def verify(session: Session, dataset: str, version: str, keys: Trusted) -> list[
     made = session.state.ledger.version(dataset, version)
     runs = receipts or ({made.run_id: ""} if made else {})
     with session.state.reading():
+        evidence = gather(session).get(dataset, Evidence(0, [], {}))
+        checks += [list_check(session, dataset, version, evidence), receipt_check(evidence)]
         checks += _ledger_checks(session, runs)
-    return checks
+    return [*checks, *_file_checks(session, dataset)]
+
+
+def _file_checks(session: Session, dataset: str) -> Iterator[Check]:
+    """Yield whether the exported files about a dataset are as the state says: public files, catalog, receipts,
+    checkpoints and artifacts."""
+    pending = dataset in set(session.state.outbox.due("publish"))
+    if not pending:
+        yield from _file_check("public", lambda: differences(session, dataset))
+    else:
+        found = "a committed version is not delivered yet: `kfm resume`"
+        yield Check(what="public", state="unverified", found=found)
+    if session.config.catalog and not pending:
+        yield from _file_check("catalog", lambda: catalog_differences(session, dataset))
+    yield from _file_check("receipt", lambda: receipt_files(session, dataset))
+    yield from _file_check("checkpoint", lambda: checkpoint_files(session))
+    yield from _file_check("artifact", lambda: artifact_files(session))
+
+
+def _file_check(what: str, compare: Callable[[], Iterable[Difference]]) -> Iterator[Check]:
+    try:
+        found = list(compare())
+    except KfmError as problem:
+        yield Check(what=f"{what} files", state="bad", found=problem.message)
+        return
+    for one in found[:SHOWN]:
+        yield Check(what=f"{what} file", state="bad", found=f"{one.path} is {one.kind}")
+    if found[SHOWN:]:
+        yield Check(what=f"{what} file", state="bad", found=f"{len(found) - SHOWN} more differ: `kfm reconcile`")
+    if not found:
+        yield Check(what=f"{what} files", state="ok", found="as the state says")
 
 
 def verify_file(session: Session, path: str, keys: Trusted) -> list[Check]:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from kfm.app.authority.classification import protection_for
+from kfm.app.metadata.catalogs import build
 from kfm.app.runs.queries import find_run
 from kfm.app.session.session import Session, trust_of
 from kfm.app.session.trust import Trusted
@@ -260,11 +261,15 @@ def included(session: Session, run_id: str) -> tuple[LedgerEntry | None, Literal
 
 
 def sign_head(session: Session) -> None:
-    """Sign the present head of the ledger, if there is a key, so that an export is covered to its end."""
+    """Sign the present head of the ledger, if there is a key, so that an export is covered to its end, and write the
+    proofs of the catalog again."""
     if session.state.notary is not None:
+        before = max((size for size, _ in session.state.ledger.checkpoints()), default=0)
         with session.state.transaction() as tx:
             size = tx.ledger.checkpoint()
         export_checkpoints(session.state, session.publisher, size)
+        if session.config.catalog and size > before:
+            build(session)
 
 
 def export(session: Session) -> Iterator[bytes]:

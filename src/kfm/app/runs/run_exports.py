@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from kfm import DISTRIBUTION, __version__
 from kfm.app.session.protection_files import readable_row
-from kfm.app.session.session import Session
+from kfm.app.session.session import Session, trust_of
 from kfm.config import Resolved
 from kfm.engine.run_journal import SettledPlan
 from kfm.errors import Refused
@@ -19,6 +19,8 @@ from kfm.model.canonical import canonical
 from kfm.model.records import Effect, Receipt, TelemetryBundle, WalRecord
 from kfm.projections import artifacts
 from kfm.projections.file_paths import version_path
+
+LISTED, NEXT = "signed_list.json", "signed_list.next.json"  # of the artifacts
 
 
 def wal(session: Session, run_id: str) -> Iterator[WalRecord]:
@@ -69,16 +71,39 @@ def artifacts_of(
     }
 
 
-def write_artifacts(folder: str, files: Mapping[str, bytes]) -> None:
+def write_artifacts(folder: str, files: Mapping[str, bytes], signed: bytes | None = None) -> None:
     """Write artifacts into a folder, over those of an earlier run. They are not synced, because they can be made
-    again."""
+    again. `signed` is their signed list.
+
+    A process that is killed here leaves nothing that looks altered. The new list takes its name when all files are
+    there, so every file matches the older list or the new one. Only run.jsonl says whether a list applies: it is
+    written last if there is one, and else first."""
     with failing_as_storage("write the artifacts"):
         os.makedirs(folder, 0o700, exist_ok=True)
-        for name, body in files.items():
-            target = os.path.join(folder, name)
-            temporary = f"{target}.{os.getpid()}.tmp"
-            write_apart(REAL, temporary, [body], synced=False)
-            REAL.replace(temporary, target)
+        if signed is not None:
+            _replace(os.path.join(folder, NEXT), signed)
+        for name, body in sorted(files.items(), key=lambda one: (one[0] == "run.jsonl") is (signed is not None)):
+            _replace(os.path.join(folder, name), body)
+        if signed is not None:
+            REAL.replace(os.path.join(folder, NEXT), os.path.join(folder, LISTED))
+        elif os.path.lexists(os.path.join(folder, LISTED)):
+            REAL.unlink(os.path.join(folder, LISTED))
+
+
+def _replace(target: str, body: bytes) -> None:
+    temporary = f"{target}.{os.getpid()}.tmp"
+    write_apart(REAL, temporary, [body], synced=False)
+    REAL.replace(temporary, target)
+
+
+def artifact_list(session: Session, receipts: Sequence[Receipt], files: Mapping[str, bytes]) -> bytes | None:
+    """Return the signed list of the artifacts of these runs; None if none of the runs signed."""
+    if session.mode != "write" or not any(receipt.provenance.get("signed_list") is True for receipt in receipts):
+        return None
+    from kfm.projections.artifact_list import signed
+
+    signer = trust_of(session).signer("attest")
+    return signed(files, signer) if signer is not None else None
 
 
 def write_file(path: str, body: Iterable[bytes]) -> int:

@@ -10,14 +10,15 @@ from kfm.app.runs.settlement import settle_session
 from kfm.app.session.datasets import public_retention
 from kfm.app.session.protection_files import is_configured
 from kfm.app.session.session import Session, published_files
-from kfm.delivery.public_files import Telling, listed
+from kfm.delivery.public_files import Telling, listed, public_list
 from kfm.errors import Frozen, KfmError
 from kfm.model import manifests, refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.records import Difference, Effect, RefEntry
-from kfm.projections.file_paths import pointer_path, published_path, version_path
-from kfm.projections.live_versions import live_versions, pointer_of
+from kfm.projections.file_paths import list_path, pointer_path, published_path, version_path
+from kfm.projections.live_versions import last_move, live_versions, pointer_of
+from kfm.projections.signed_lists import marks
 
 Problems = list[tuple[str, KfmError]]
 
@@ -41,14 +42,25 @@ def differences(session: Session, dataset: str) -> list[Difference]:
 
 
 def expected_files(session: Session, dataset: str) -> Iterator[tuple[str, str, str]]:
-    """Yield every file that a dataset should have in public: path, digest and version."""
+    """Yield every file that a dataset should have in public: path, digest and version. A signed list that the state
+    has lost has no digest, so it is reported and never removed: the public copy may be the last one."""
     moves = list(session.state.refs.history(refs.published(dataset)))
     for version in live_versions(moves, public_retention(session, dataset)):
         for entry in manifests.entries(session.objects, version):
             yield published_path(dataset, version, entry), entry.digest, version
         yield f"{version_path(dataset, version)}.ndjson", listed(session.objects, version)[0], version
+        if (move := last_move(moves, version)) is not None:
+            yield from _expected_list(session, dataset, move)
     if moves:
         yield pointer_path(dataset), digest(canonical(pointer_of(moves[-1]))), moves[-1].after
+
+
+def _expected_list(session: Session, dataset: str, move: RefEntry) -> Iterator[tuple[str, str, str]]:
+    found = [(path, digest(envelope), move.after) for path, envelope in public_list(session.state, dataset, move)]
+    receipt = session.state.ledger.receipt(move.run_id)
+    if not found and receipt is not None and marks(receipt, move.after):
+        found = [(list_path(dataset, move.after, move.n), "", move.after)]
+    return iter(found)
 
 
 def take_back(session: Session) -> list[dict[str, Any]]:
@@ -91,8 +103,9 @@ def repair(session: Session, dataset: str) -> tuple[list[Difference], list[Effec
         telling.clear(foreign, list(dict.fromkeys([*gone, *unknown])))
         if any(difference.kind != "foreign" for difference in found) and label_match.labels_match(session):
             altered = [difference.path for difference in found if difference.kind == "altered"]
-            page = f"datasets/{dataset}/index.html"
-            telling.mend([path for path in altered if path not in (pointer_path(dataset), page)])
+            lost = {path for path, name, _ in expected_files(session, dataset) if not name}
+            lost |= {pointer_path(dataset), f"datasets/{dataset}/index.html"}
+            telling.mend([path for path in altered if path not in lost])
             if session.config.pages:
                 from kfm.app.metadata.pages_sink import build
 
@@ -100,6 +113,25 @@ def repair(session: Session, dataset: str) -> tuple[list[Difference], list[Effec
     effects = list(session.publisher.trace)
     session.publisher.trace.clear()
     return found, effects
+
+
+def publish_lists(session: Session, dataset: str, before: dict[str, str]) -> None:
+    """Write the public lists of a dataset that were signed again. `before` has the lists that were there: path and
+    digest."""
+    moves = list(session.state.refs.history(refs.published(dataset)))
+    now = {path: name for path, name in public_lists(session, dataset).items() if before.get(path) != name}
+    if now:
+        keep = public_retention(session, dataset)
+        telling = Telling(session.state, session.objects, session.publisher, session.log, dataset, moves, keep)
+        telling.mend([path for path in now if path in before])
+
+
+def public_lists(session: Session, dataset: str) -> dict[str, str]:
+    """Return the paths of the public lists of a dataset with their digests."""
+    moves = list(session.state.refs.history(refs.published(dataset)))
+    last = (last_move(moves, version) for version in live_versions(moves, public_retention(session, dataset)))
+    lists = (public_list(session.state, dataset, move) for move in last if move is not None)
+    return {path: digest(envelope) for found in lists for path, envelope in found}
 
 
 def _gone(dataset: str, moves: Sequence[RefEntry], stay: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""kfm verify: check a version, a public file or a file of attestations, without a network."""
+"""kfm verify: check a version, a public folder or file, or a file of attestations, without a network."""
 
 from __future__ import annotations
 
@@ -15,14 +15,19 @@ from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from kfm.app.session.session import Session
+    from kfm.app.session.trust import Trusted
+    from kfm.app.stewards.evidence import Check
     from kfm.cli.parser import Parser
 
 
 MORE = """\
-For a version: every object, every signed statement about it, and its entry in the ledger.
-exit: 0 verified, 65 something was altered, 67 badly signed, 68 not attested or not covered"""
+For a version: every object, receipt and signed statement about it, the signed lists that say which must be
+there, its entry in the ledger, and the files that were exported. For a public folder: everything in it, with
+--key and nothing else; a second --key names the key of the ledger, as `kfm audit verify` writes it.
+exit: 0 verified, 65 something was altered or removed, 67 badly signed, 68 not attested or not covered"""
 
 
 VERSION = "its digest, the start of it, `processed` or `published` (default: published, else processed)"
@@ -30,37 +35,43 @@ VERSION = "its digest, the start of it, `processed` or `published` (default: pub
 
 def arguments(parser: Parser) -> None:
     parser.add_argument(
-        "what", metavar="DATASET", help="its name in kfm.yml, a file that was published, or a file of envelopes"
+        "what",
+        metavar="DATASET",
+        help="its name in kfm.yml, a public folder, a file that was published, or a file of envelopes",
     )
-    parser.add_argument("--key", default="", metavar="HEX", help="the public key to trust, instead of our own")
+    parser.add_argument(
+        "--key", action="append", default=[], metavar="HEX", help="the public key to trust, instead of our own"
+    )
     parser.add_argument("--version", dest="of", default="", metavar="VERSION", help=VERSION)
     parser.set_defaults(handler=verify)
 
 
 def verify(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.app.provenance.attestation import is_bundle, verify, verify_bundle, verify_file, worst
+    from kfm.app.provenance.public_folder import is_public_folder, verify_folder
 
-    resolved = None if options.key else settings(options)
-    if os.path.isfile(options.what) and not is_bundle(options.what):
-        about = options.what
-        with opened(options, screen, "read", resolved or settings(options)) as session:
-            keys = given(options.key) if options.key else trust_of(session).believed("attest")
-            checks = verify_file(session, about, keys)
-    elif os.path.isfile(options.what):
-        with open(options.what, "rb") as file:
+    what, about = options.what, options.what
+    typed = [key for key in options.key if "+" not in key]
+    if typed[1:]:
+        raise BadInput("--key names two keys for attestations", hint="give one, and the ledger's as NAME+HASH+KEY")
+    if is_public_folder(what):
+        keys = given(typed[0]) if typed else _own_keys(options, screen)
+        checks = verify_folder(what, keys, [key for key in options.key if "+" in key])
+    elif os.path.isfile(what) and is_bundle(what):
+        with open(what, "rb") as file:
             lines = file.readlines()
-        if resolved is None:
-            keys = given(options.key)
-        else:
-            with opened(options, screen, "read", resolved) as session:
-                keys = trust_of(session).believed("attest")
-        checks, about = verify_bundle(lines, keys), options.what
+        keys = given(typed[0]) if typed else _own_keys(options, screen)
+        checks = verify_bundle(lines, keys)
     else:
-        resolved = resolved or settings(options)
-        about = known_dataset(options, screen, resolved, options.what)
+        resolved = settings(options)
+        if not os.path.isfile(what):
+            about = known_dataset(options, screen, resolved, what)
         with opened(options, screen, "read", resolved) as session:
-            keys = given(options.key) if options.key else trust_of(session).believed("attest")
-            checks = verify(session, about, _version(session, about, options.of), keys)
+            keys = given(typed[0]) if typed else trust_of(session).believed("attest")
+            if os.path.isfile(what):
+                checks = verify_file(session, about, keys)
+            else:
+                checks = verify(session, about, _version(session, about, options.of), keys)
     code = worst(checks)
     if screen.json:
         screen.data({"about": about, "ok": not code, "vouched": keys.vouched, "checks": checks})
@@ -68,8 +79,24 @@ def verify(options: argparse.Namespace, screen: Screen) -> int:
     screen.table(("checked", "verdict", "found"), [(each.what, each.state, each.found) for each in checks])
     if keys.public and not keys.vouched:
         screen.say("no key list vouches for the key: only the settings, or what you typed, say that it is ours")
-    screen.say("verified" if not code else f"{sum(each.state != 'ok' for each in checks)} of {len(checks)} are not so")
+    screen.say(_verdict(checks, code))
     return code
+
+
+def _own_keys(options: argparse.Namespace, screen: Screen) -> Trusted:
+    """Return the keys that the installation here trusts."""
+    with opened(options, screen, "read", settings(options)) as session:
+        return trust_of(session).believed("attest")
+
+
+def _verdict(checks: Sequence[Check], code: int) -> str:
+    """Return the last line: whether everything was verified, and what could not be."""
+    from kfm.app.provenance.attestation import EXIT
+
+    if code:
+        return f"{sum(EXIT[each.state] != 0 for each in checks)} of {len(checks)} are not so"
+    left = [each.what for each in checks if each.state == "unverified"]
+    return f"verified, except: {', '.join(left)}" if left else "verified"
 
 
 def _version(session: Session, dataset: str, text: str) -> str:

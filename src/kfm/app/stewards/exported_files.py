@@ -1,0 +1,160 @@
+"""Compares exported files with the state: receipts, checkpoints of the ledger, and the artifacts of the last run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Literal
+
+from kfm.app.metadata.catalogs import differences
+from kfm.app.runs.run_exports import LISTED, NEXT, artifacts_of
+from kfm.app.session.session import Session, trust_of
+from kfm.delivery.public_files import CHECKPOINTS, RECEIPTS
+from kfm.errors import KfmError
+from kfm.fsio import REAL, digest_at, read_whole
+from kfm.model.keys import digest
+from kfm.model.records import Difference
+from kfm.projections.artifact_list import named_runs, open_list
+from kfm.projections.artifacts import ARTIFACTS
+from kfm.projections.file_paths import checkpoint_path
+from kfm.projections.signed_lists import MARK
+from kfm.projections.worker_receipt import receipt_path
+
+NEXT_RUN = "look at who changed them; the next `kfm run` writes them again"
+
+
+Kind = Literal["receipts", "checkpoints", "artifacts", "catalog"]
+
+
+def exported_differences(session: Session) -> dict[Kind, list[Difference]]:
+    """Return the exported files that differ from the state, by kind. Public files are compared elsewhere."""
+    found: dict[Kind, list[Difference]] = {
+        "receipts": list(receipt_files(session)),
+        "checkpoints": list(checkpoint_files(session)),
+        "artifacts": list(artifact_files(session)),
+    }
+    if session.config.catalog:
+        found["catalog"] = differences(session)
+    return found
+
+
+def receipt_files(session: Session, dataset: str = "") -> Iterator[Difference]:
+    """Yield exported receipts that are missing or altered: of one dataset, or of all."""
+    if session.resolved.location(session.config.publish)[0] == "noop":
+        return
+    last = session.state.outbox.cursor(RECEIPTS)
+    for entry in session.state.ledger.entries():
+        if entry.index > last:
+            return
+        if dataset in ("", entry.dataset) and (path := _receipt_path(session, entry.run_id)):
+            yield from _compared(entry.dataset, path, session.resolved.at(".kfm"), entry.receipt_digest)
+
+
+def _receipt_path(session: Session, run_id: str) -> str:
+    """Return where a receipt is exported; empty if it cannot be read, which `receipt_check` reports."""
+    try:
+        receipt = session.state.ledger.receipt(run_id)
+        return "" if receipt is None else receipt_path(receipt)
+    except (KfmError, ValueError):
+        return ""
+
+
+def checkpoint_files(session: Session) -> Iterator[Difference]:
+    """Yield exported checkpoints that are missing or altered, and those that the state does not have."""
+    scheme, place = session.resolved.location(session.config.publish)
+    if scheme == "noop":
+        return
+    root = place if scheme == "file" else session.resolved.at(".kfm")
+    last, known = session.state.outbox.cursor(CHECKPOINTS), set()
+    for size, note in session.state.ledger.checkpoints():
+        known.add(checkpoint_path(size))
+        if size <= last:
+            yield from _compared("", checkpoint_path(size), root, digest(note.encode()))
+    folder = os.path.join(root, "ledger", "checkpoints")
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        if name.isascii() and name.isdigit() and f"ledger/checkpoints/{name}" not in known:
+            yield Difference(dataset="", path=f"ledger/checkpoints/{name}", kind="foreign")
+
+
+def artifact_files(session: Session) -> Iterator[Difference]:
+    """Yield the artifacts of the last run that are missing or altered.
+
+    Two of them are compared with the state, for the runs that they name. If one of these runs signed, all are compared
+    with the signed list next to them. A run that was killed while it wrote them leaves two lists, and each file matches
+    one of these."""
+    folder = session.resolved.at(session.config.artifacts)
+    bodies = {name: _read(os.path.join(folder, name)) for name in ARTIFACTS}
+    if all(body is None for body in bodies.values()):
+        return
+    for name, body in bodies.items():
+        if body is None:
+            yield Difference(dataset="", path=name, kind="missing")
+    runs = named_runs(bodies["run.jsonl"] or b"")
+    known = [session.state.ledger.receipt(run_id) for run_id in runs or ()]
+    signed = any(receipt is not None and receipt.provenance.get(MARK) is True for receipt in known)
+    lists = list(_artifact_lists(session, folder)) if signed else []
+    if signed and not lists:
+        yield Difference(
+            dataset="", path=LISTED, kind="altered" if os.path.lexists(f"{folder}/{LISTED}") else "missing"
+        )
+    for name, body in bodies.items():
+        if body is None:
+            continue
+        rebuilt = _rebuilt(session, name, body)
+        if (rebuilt is not None and rebuilt != body) or (lists and all(one.get(name) != digest(body) for one in lists)):
+            yield Difference(dataset="", path=name, kind="altered")
+
+
+def _rebuilt(session: Session, name: str, body: bytes) -> bytes | None:
+    """Return an artifact as it would be made today for the runs that it names; None if the state does not hold what it
+    is made from."""
+    if name not in ("run.jsonl", "idempotency.json"):
+        return None
+    runs = named_runs(body)
+    if runs is None:
+        return b""
+    receipts = [receipt for run_id in runs if (receipt := session.state.ledger.receipt(run_id)) is not None]
+    if len(receipts) < len(runs):
+        return b""
+    return artifacts_of(session, receipts, [], [])[name]
+
+
+def _artifact_lists(session: Session, folder: str) -> Iterator[dict[str, str]]:
+    """Yield the digests in each list of artifacts that a trusted key signed."""
+    for name in (LISTED, NEXT):
+        body = _read(os.path.join(folder, name))
+        if body is not None:
+            with contextlib.suppress(KfmError):
+                yield open_list(body, trust_of(session).believed("attest").public)
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        return read_whole(REAL, path)
+    except OSError:
+        return None
+
+
+def _compared(dataset: str, path: str, root: str, wanted: str) -> Iterator[Difference]:
+    place = os.path.join(root, *path.split("/"))
+    found = digest_at(REAL, place)
+    if found != wanted:
+        yield Difference(dataset=dataset, path=path, kind="altered" if os.path.lexists(place) else "missing")
+
+
+def export_again(session: Session) -> None:
+    """Write receipts and checkpoints again that are missing or altered. An altered receipt is renamed and kept."""
+    for different in list(receipt_files(session)):
+        run_id = different.path.rpartition("/")[2].removesuffix(".json")
+        body = session.state.ledger.receipt_body(run_id)
+        if body is not None:
+            session.publisher.write_file(different.path, digest(body), len(body), f"receipt/{run_id}", [body])
+    notes = {checkpoint_path(size): (size, note.encode()) for size, note in session.state.ledger.checkpoints()}
+    for different in list(checkpoint_files(session)):
+        if different.kind == "foreign":  # it may prove that the ledger was cut
+            continue
+        size, body = notes[different.path]
+        if different.kind == "altered":
+            session.publisher.remove_file(different.path, f"repair/{different.path}", lambda: None)
+        session.publisher.write_file(different.path, digest(body), len(body), f"checkpoint/{size}", [body])

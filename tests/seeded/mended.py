@@ -9,6 +9,7 @@ ROWS = "tests/node/test_rows_that_pass.py"
 FINDINGS = "kfm.validation.findings"
 SERVING = "kfm.api.server"
 WIRE = "tests/api/test_wire.py"
+COPIES = "tests/engine/protected/test_denied_copies.py"
 
 MENDED: dict[str, Bug] = {
     "what is frozen is delivered": Bug(
@@ -381,5 +382,35 @@ MENDED: dict[str, Bug] = {
         'if getattr(options, "closes", False):',
         "if False:",
         "tests/cli/test_brakes.py::test_a_broken_configuration_can_be_frozen_and_withdrawn",
+    ),
+    "a run stores in clear what no one has judged": Bug(
+        "kfm.engine.protected.unjudged_objects:UnjudgedObjects.keep_rows",
+        "if self.judged or self._key is None:",
+        "if True:",
+        f"{COPIES}::test_nothing_can_be_read_after_a_kill_and_a_resume_that_is_denied",
+    ),
+    "a source is stored in clear before the run is judged": Bug(
+        "kfm.engine.protected.unjudged_objects:UnjudgedObjects.stage",
+        "self._objects.stage() if self.judged else _Staging(self)",
+        "self._objects.stage()",
+        f"{COPIES}::test_the_source_of_a_denied_output_cannot_be_read_either",
+    ),
+    "encrypted copies of what passed stay": Bug(
+        "kfm.engine.protected.unjudged_objects:UnjudgedObjects.release",
+        "tx.protected.forget_unjudged(name, under)",
+        "pass",
+        f"{COPIES}::test_a_run_that_passes_leaves_no_encrypted_copy_behind",
+    ),
+    "a plan that names a site is stored": Bug(
+        "kfm.engine.protected.leak_check:check_planned",
+        "if marks := known(context.world.state, context.guards.protection):",
+        "if False:",
+        f"{COPIES}::test_a_plan_that_names_protected_sites_is_denied_before_it_is_stored",
+    ),
+    "a reason about a site lies in clear": Bug(
+        "kfm.app.authority.private_reasons:private_reason",
+        "    if is_encrypted_text(reason):\n",
+        "    if True:\n",
+        "tests/engine/protected/test_private_reasons.py::test_no_file_shows_a_reason_about_protected_data",
     ),
 }

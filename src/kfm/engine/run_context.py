@@ -43,12 +43,14 @@ class Work(Struct, frozen=True):
 
 def words_of(context: RunContext, problem: BaseException) -> str:
     """Return the text of an author's exception, short and on one line. Empty unless the data is public, because an
-    author's message may contain data."""
+    author's message may contain data, and if it contains something protected."""
     if not is_public(context):
         return ""
     try:
         text = str(problem)
     except Exception:  # the author's own __str__ failed
+        return ""
+    if context.world.unjudged is not None and not context.world.unjudged.may_show(text):
         return ""
     text = str(redacted(text[: 2 * WORDS]))
     return f": {escaped(text if len(text) <= WORDS else text[: WORDS - 1] + '…')}" if text else ""

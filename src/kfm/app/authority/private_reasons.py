@@ -66,7 +66,7 @@ def shown_reason(session: Session, reason: str) -> str:
 def _key_of_leak(session: Session, reason: str) -> CustodianKey | None:
     """Return the key of the protected data that a reason contains; None if it contains none, or if the key is not
     available to compare with it."""
-    from kfm.engine.protected.leak_check import key_of_leak
+    from kfm.engine.protected.fingerprint_match import key_of_leak
 
     assert session.custodians is not None
     return key_of_leak(session.state, session.custodians, reason.encode())

@@ -170,6 +170,12 @@ class UnjudgedObjects:
 
     # -- the verdict
 
+    def may_show(self, text: str) -> bool:
+        """Return whether an author's message may be shown: nothing protected that is known here was found in it."""
+        from kfm.engine.protected.fingerprint_match import key_of_leak
+
+        return key_of_leak(self._state, self._protection, text.encode("utf-8", "replace")) is None
+
     def release(self, names: Iterable[str]) -> None:
         """Store the bytes of these digests in clear, and remove the encrypted ones. Called after the verdict."""
         waiting = ((name, under) for name in dict.fromkeys(names) if (under := self._under(name)))

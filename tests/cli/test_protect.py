@@ -242,6 +242,8 @@ SLIPS: dict[str, tuple[Any, list[str], str, str]] = {
     "a day that is none": (table(), ["--expires", "2031-13-01"], "not a date", "2031-12-31"),
     "an accuracy that is none": (table(), ["--accuracy", "fine"], "no accuracy", "write metres"),
     "too small a k": (table(), ["--k", "2"], "too few to hide one", "--k 5"),
+    "other separators": (table().replace(",", ";"), [], "not separated by commas", "as .tsv"),
+    "no folder for a key": (table(), ["--safe", "/dev/null/keys"], "no key can be written", "--safe DIR"),
     "a key in the installation": (table(), ["--safe", "keys"], "lies in the installation", "--safe DIR"),
     "a bad name of a custodian": (table(), ["--custodian", "The Society"], "no name of a custodian", "--authority"),
     "a bad name of a dataset": (table(), ["--dataset", "My Sites"], "no name of a dataset", "small letters"),
@@ -317,6 +319,15 @@ def test_a_declared_source_gets_its_mask_and_label_and_every_other_byte_stays(fo
     ]  # fmt: skip
     assert all(line in text.splitlines() for line in config.splitlines())
     assert folder("labels", "show", "finds", "--json").data[0]["level"] == "generalised"
+
+
+def test_a_declared_table_is_read_as_its_contract_says_and_every_name_of_a_file_works(folder: Kfm) -> None:
+    for name, sign in (("100% of #1.csv", ","), ("tabs.tsv", "\t")):
+        Path("data", name).write_text(table().replace(",", sign))
+        first, again = (folder("protect", f"data/{name}", "--custodian", "office", "--yes", "--json") for _ in "12")
+        assert first.code == again.code == 0, again.err
+        assert first.data["columns"] == again.data["columns"] and first.data["cells"] == again.data["cells"]
+    assert folder("config", "check").code == 0
 
 
 def test_features_are_protected_as_tables_are(folder: Kfm) -> None:

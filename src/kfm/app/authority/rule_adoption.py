@@ -113,7 +113,7 @@ def finish(session: Session) -> None:
     made = session.state.runs.get(last.run_id)
     path = os.path.realpath(session.resolved.at(session.resolved.config.labels))
     untouched = made is not None and made.trigger.params.get("file") == digest(file_of(session))
-    with failing_as_storage("writing the labels"):
+    with failing_as_storage("write the labels"):
         if untouched:
             REAL.replace(next_label_file(session, at), path)
         else:

@@ -69,7 +69,7 @@ def proposed(resolved: Resolved, branch: str, named: list[str], *, every: bool =
     repository = Repository(resolved.root)
     commit = repository.commit_of(branch)
     folder = os.path.join(resolved.at(FOLDER), f"{slug(branch)}.{os.getpid()}")
-    with failing_as_storage("laying out a branch"):
+    with failing_as_storage("lay out a branch"):
         _clear(resolved.at(FOLDER))
         REAL.make_dirs(folder)
     path = list(sys.path)
@@ -92,7 +92,7 @@ def proposed(resolved: Resolved, branch: str, named: list[str], *, every: bool =
         yield Proposal(branch, commit, _as_proposed(resolved, theirs, tree), theirs, tuple(wanted), removed)
     finally:
         sys.path[:] = path
-        with failing_as_storage("clearing a branch away"):
+        with failing_as_storage("clear a branch away"):
             REAL.remove_tree(folder)
 
 
@@ -139,7 +139,7 @@ def _lend(resolved: Resolved, repository: Repository, theirs: Resolved, tree: st
                 continue
             here, there = resolved.at(name), os.path.join(tree, name)
             if os.path.isfile(here) and not os.path.lexists(there) and not repository.is_tracked(name):
-                with failing_as_storage("laying out a source"):
+                with failing_as_storage("lay out a source"):
                     REAL.make_dirs(os.path.dirname(there))
                     REAL.link(here, there)
 

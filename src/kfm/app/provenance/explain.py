@@ -57,7 +57,7 @@ def write_page(path: str, text: str) -> str:
         raise BadInput(f"{printable(path)} is a folder or a link", hint="name a file")
     if not os.path.isdir(os.path.dirname(where)):
         raise BadInput(f"the folder of {printable(path)} is not there", hint="make it first")
-    with failing_as_storage("writing the explanation"):
+    with failing_as_storage("write the explanation"):
         apart = f"{where}.new"
         write_apart(fs, apart, [text.encode(errors="backslashreplace")], mode=0o644)
         fs.replace(apart, where)

@@ -30,6 +30,6 @@ def adopt_signed_labels(session: Session, dataset: str, params: dict[str, str], 
 def _write(session: Session, path: str, body: bytes) -> None:
     place = session.resolved.at(session.resolved.config.labels)
     mode = os.stat(place).st_mode & 0o777 if os.path.exists(place) else 0o644
-    with failing_as_storage("writing the labels"):
+    with failing_as_storage("write the labels"):
         write_apart(REAL, path, [body], mode=mode)
         REAL.sync_dir(os.path.dirname(path))

@@ -227,8 +227,10 @@ def _is_near(values: Sequence[Any], degrees: Sequence[Sequence[float]]) -> bool:
 
 
 def _step(numbers: Sequence[float]) -> float:
-    """Return a tenth of the range of the numbers, as one, two or five times a power of ten."""
-    tenth = (max(numbers) - min(numbers)) / 10 or 1.0
+    """Return a tenth of the range of most numbers, as one, two or five times a power of ten."""
+    ordered = sorted(numbers)
+    tail = len(ordered) // 20
+    tenth = (ordered[-1 - tail] - ordered[tail]) / 10 or 1.0
     power = 10.0 ** math.floor(math.log10(tenth))
     return float(f"{next(nice for nice in (1, 2, 5, 10) if nice * power >= tenth * 0.999) * power:.6g}")
 

@@ -127,7 +127,7 @@ def write(made: Change) -> None:
     fs = Fs()
     mode = os.stat(made.path).st_mode & 0o777 if os.path.exists(made.path) else 0o644
     where = os.path.realpath(made.path)
-    with failing_as_storage("writing the labels"):
+    with failing_as_storage("write the labels"):
         write_apart(fs, f"{where}.new", [made.after], mode=mode)
         fs.replace(f"{where}.new", where)
         fs.sync_dir(os.path.dirname(where))

@@ -274,7 +274,7 @@ def write_picture(path: str, text: str, resolved: Resolved | None) -> None:
     """Write the picture so that only its owner can read it. BadInput if the place is open to others."""
     fs = Fs()
     where = check_picture(path, resolved)
-    with failing_as_storage("writing the picture"):
+    with failing_as_storage("write the picture"):
         apart = f"{where}.new"
         write_apart(fs, apart, [text.encode()], mode=0o600)
         fs.replace(apart, where)

@@ -17,14 +17,17 @@ from kfm.masking.public_record import WITHHELD
 from kfm.masking.public_table import PublicTable, public_table
 from kfm.masking.small_groups import group_columns, group_sizes
 from kfm.model.labels import Classification
-from kfm.model.masks import Accuracy, AccuracyClass, ColumnRule, Location, MaskingPolicy, faults, read_policy
+from kfm.model.masks import FARTHEST, Accuracy, AccuracyClass, ColumnRule, Location, MaskingPolicy, faults, read_policy
 from kfm.model.secret import SHORTEST, Secret
 from kfm.parsing import documents
 from kfm.parsing.characters import printable
 from kfm.parsing.documents import dotted
+from kfm.parsing.lazy_regex import pattern
 from kfm.parsing.yaml_edit import flow, scalar
 
 RESOLUTION = 6  # about 6 kilometres across
+_CLASS = pattern("[a-z][a-z -]{0,39}")
+_CLASSES = {"point": 500, "section": 3_000, "township": 15_000, "county": 80_000, "region": FARTHEST}  # metres
 SHOWN = (4, 5, 6, 7)  # resolutions that are compared
 
 
@@ -59,18 +62,25 @@ def accuracy_of(text: str, survey: Survey) -> Accuracy:
     column, colon, listed = text.partition(":")
     try:
         if not colon:
-            return Accuracy(all=AccuracyClass(name="point", metres=float(text)))
+            return Accuracy(all=AccuracyClass(name=_word("", float(text)), metres=float(text)))
         if column not in {one.name for one in survey.columns}:
             raise BadInput(f"the table has no column {printable(column)}", hint="look at --accuracy")
-        pairs = [part.rpartition("=") for part in listed.split(",")]
+        pairs = [(value, float(metres)) for value, _, metres in (part.rpartition("=") for part in listed.split(","))]
         return Accuracy(
             column=column,
-            classes={value: AccuracyClass(name=value, metres=float(metres)) for value, _, metres in pairs},
+            classes={value: AccuracyClass(name=_word(value, metres), metres=metres) for value, metres in pairs},
         )
-    except ValueError:
+    except (ValueError, StopIteration):
         raise BadInput(
             f"{printable(text)} is no accuracy", hint="write metres, or COLUMN:VALUE=METRES,VALUE=METRES"
         ) from None
+
+
+def _word(value: str, metres: float) -> str:
+    """Return the value if readers may see it as it is, or else a word for so many metres."""
+    if _CLASS.fullmatch(value):
+        return value
+    return next(word for word, most in _CLASSES.items() if metres <= most)
 
 
 def propose(survey: Survey, *, id: str, resolution: int, accuracy: Accuracy, k: int) -> MaskingPolicy:

@@ -7,6 +7,7 @@ a steward has changed is never overwritten.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,8 @@ from kfm.app.stewards.column_survey import Survey, survey
 from kfm.app.stewards.mask_proposal import RESOLUTION, accuracy_of, policy_text, propose
 from kfm.app.stewards.protected_tables import columns_of, policy_at, secret_at
 from kfm.config.config_loader import Resolved, checked
+from kfm.engine.protected.masking_stage import FORMATS as MASKED
+from kfm.engine.protected.masking_stage import columns_of as masked_columns
 from kfm.errors import BadInput
 from kfm.fsio import Fs, failing_as_storage, write_apart
 from kfm.model.labels import CARE, COMMUNITY
@@ -155,13 +158,28 @@ def _declared(resolved: Resolved, config: str, dataset: str, name: str) -> Targe
 
 
 def table_of(target: Target) -> dict[str, Sequence[Any]]:
-    """Return the columns of the table. Raise BadInput if masking cannot read its format."""
-    if target.declared is None and os.path.splitext(target.file)[1].lower() not in FORMATS:
+    """Return the columns of the table: those of a declared source as a run reads them. Raise BadInput if its format
+    cannot be masked."""
+    if target.declared is not None:
+        contract = target.declared.data_contract()
+        if contract.format not in MASKED:
+            raise BadInput(
+                f"source {target.name} of dataset {target.dataset} has a format that cannot be masked",
+                hint=f"set `format:` {', '.join(MASKED)} in kfm.yml",
+            )
+        return {**masked_columns(io.BytesIO(read_bytes(target.file)), contract, target.name)}
+    if os.path.splitext(target.file)[1].lower() not in FORMATS:
         raise BadInput(
             f"{printable(target.uri)} is of a format that cannot be masked",
             hint=f"save it as csv, ndjson or geojson: {', '.join(FORMATS)}",
         )
-    return columns_of(read_bytes(target.file), target.file)
+    found = columns_of(read_bytes(target.file), target.file)
+    if len(found) == 1 and {";", "\t", "|"} & set(next(iter(found))):
+        raise BadInput(
+            f"the columns of {printable(target.uri)} are not separated by commas",
+            hint="save it with commas, or with tabs as .tsv",
+        )
+    return found
 
 
 # ---------------------------------------------------------------------------------------------- all files
@@ -185,13 +203,12 @@ def prepare_setup(target: Target, table: Mapping[str, Sequence[Any]], wish: Wish
 def write_setup(setup: Setup, fs: Fs | None = None) -> None:
     """Write the files, each whole or not at all, in their order."""
     fs = fs or Fs()
-    with failing_as_storage("writing the files of a protected source"):
+    with failing_as_storage("write the files of a protected source"):
         for file in setup.files:
             if file.body is None:
                 continue
             folder = os.path.dirname(file.path)
-            if not os.path.isdir(folder):
-                os.makedirs(folder, 0o700)
+            fs.make_dirs(folder)
             write_apart(fs, f"{file.path}.new", [file.body], mode=file.mode)
             fs.replace(f"{file.path}.new", file.path)
             fs.sync_dir(folder)
@@ -258,6 +275,14 @@ def _custodian(target: Target, wish: Wish, env: Mapping[str, str]) -> tuple[str,
         raise BadInput(
             f"{printable(wish.safe)} lies in the installation, where a copy of the data would include the key",
             hint="name a folder outside of it: --safe DIR",
+        )
+    above = folder
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if not (os.path.isdir(above) and os.access(above, os.W_OK)):
+        raise BadInput(
+            f"no key can be written into {printable(wish.safe or SAFE)}",
+            hint="name another folder outside of the installation: --safe DIR",
         )
     path = os.path.join(folder, f"{custodian}.key")
     reference = "file:" + os.path.relpath(path, target.root).replace(os.sep, "/")

@@ -61,7 +61,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--safe", default="", metavar="DIR", help="where a new key is kept (default: ../safe)")
     parser.add_argument("--yes", action="store_true", help="ask nothing, take what is proposed")
     parser.add_argument("--dry-run", action="store_true", help="show everything, write nothing")
-    parser.set_defaults(handler=protect)
+    parser.set_defaults(handler=protect, reports=True)
 
 
 def protect(options: argparse.Namespace, screen: Screen) -> int:
@@ -235,7 +235,7 @@ def _published(setup: Setup, name: str) -> str:
     if rule is None:
         return "no"
     if rule.kind == "code":
-        return f"{len(rule.values)} values"
+        return f"{len(rule.values)} value{'s' * (len(rule.values) > 1)}"
     return {"date": f"as {rule.to}", "number": f"in steps of {rule.step or 1:g}"}.get(rule.kind, "if reviewed")
 
 

@@ -38,4 +38,49 @@ STEWARDS: dict[str, Bug] = {
         "    if False:\n",
         f"{PROTECT}::test_a_custodian_whose_key_is_lost_gets_no_new_key",
     ),
+    "small groups are published as they are": Bug(
+        "kfm.masking.small_groups:coarsened",
+        "if policy.recognised_by:",
+        "if False:",
+        "tests/engine/protected/test_small_groups.py::test_no_public_group_of_quasi_identifiers_is_smaller_than_k",
+    ),
+    "a value becomes finer when others join its group": Bug(
+        "kfm.masking.public_table:public_table",
+        "rows.forms(known.forms, keys)",
+        "{}",
+        "tests/engine/protected/test_small_groups.py::test_what_was_coarsened_stays_so_when_others_join_its_group",
+    ),
+    "several rows of a record count as several records": Bug(
+        "kfm.masking.small_groups:_raise_small",
+        "shown.values(one, ladder[level]), set()).add(identity)",
+        'shown.values(one, ladder[level]), set()).update(f"{identity}{n}" for n in range(len(found[identity])))',
+        "tests/masking/test_small_groups.py::test_rows_of_one_record_are_one_record_of_a_group",
+    ),
+    "a second namespace gives a place a second cell": Bug(
+        "kfm.masking.public_table:public_table",
+        "first = {**near, **known.cells}",
+        "first = known.cells",
+        "tests/engine/protected/test_one_cell_of_a_place.py"
+        "::test_a_second_mask_with_another_namespace_shows_the_same_cells",
+    ),
+    "a coarser second mask is published": Bug(
+        "kfm.engine.protected.masking_stage:_made",
+        "if made.elsewhere:",
+        "if False:",
+        "tests/engine/protected/test_one_cell_of_a_place.py"
+        "::test_a_second_mask_with_coarser_cells_is_denied_before_anything_is_published",
+    ),
+    "an earlier version with finer cells is published again": Bug(
+        "kfm.engine.protected.leak_check:_check_cells",
+        "    if other:\n",
+        "    if False:\n",
+        "tests/engine/protected/test_one_cell_of_a_place.py"
+        "::test_an_earlier_version_with_other_cells_than_are_public_now_is_not_published_again",
+    ),
+    "two runs at once give a place two cells": Bug(
+        "kfm.engine.protected.protected_facts:Facts._keep",
+        "if other and strict:",
+        "if False:",
+        "tests/engine/protected/test_remembered_cells.py::test_two_runs_at_once_give_a_place_one_cell",
+    ),
 }

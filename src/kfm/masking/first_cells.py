@@ -83,9 +83,12 @@ def learned(first: FirstCells, records: Iterable[PublicRecord]) -> dict[str, str
 
 
 def to_withdraw(first: FirstCells, records: Iterable[PublicRecord]) -> tuple[str, ...]:
-    """Return the public ids that earlier versions show in another cell; those versions must be withdrawn first."""
-    found = {r.id for r in records if r.id in first and r.cell != first[r.id]}
-    return tuple(sorted(found))
+    """Return the public ids that earlier versions show in another cell; those versions must be withdrawn first. A row
+    without a location does not count if another row of its record has one."""
+    shown: dict[str, str] = {}
+    for one in records:
+        shown[one.id] = one.cell or shown.get(one.id, "")
+    return tuple(sorted(identity for identity, cell in shown.items() if first.get(identity, cell) != cell))
 
 
 def shown_cells(body: bytes) -> Iterator[tuple[str, str]]:

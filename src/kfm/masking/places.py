@@ -16,6 +16,7 @@ from kfm.masking.hmac_batch import Keyed
 from kfm.model.secret import Secret
 
 NEAR = 1e-4  # degrees
+_WIDTH = 2 * NEAR  # of a square
 _Square = tuple[int, int]
 Point = tuple[float, float]  # latitude, longitude
 
@@ -47,14 +48,16 @@ class KnownPlaces(NamedTuple):
 
 def square_of(point: Point) -> _Square:
     """Return the square of a grid, twice as wide as near points are apart, in which a point lies."""
-    return floor(point[0] / (2 * NEAR)), floor(point[1] / (2 * NEAR))
+    return floor(point[0] / _WIDTH), floor(point[1] / _WIDTH)
 
 
-def squares_near(point: Point) -> list[_Square]:
-    """Return the up to four squares that hold every point near this one; its own is the first."""
-    own = square_of(point)
-    rows, columns = ({floor((one - NEAR) / (2 * NEAR)), floor((one + NEAR) / (2 * NEAR))} for one in point)
-    return [own, *(one for row in sorted(rows) for column in sorted(columns) if (one := (row, column)) != own)]
+def squares_near(point: Point) -> tuple[_Square, ...]:
+    """Return the four squares that hold every point near this one; its own is the first."""
+    down, across = point[0] / _WIDTH, point[1] / _WIDTH
+    row, column = floor(down), floor(across)
+    next_row = row + (1 if down - row >= 0.5 else -1)
+    next_column = column + (1 if across - column >= 0.5 else -1)
+    return (row, column), (next_row, column), (row, next_column), (next_row, next_column)
 
 
 def first_by_place(points: Mapping[str, Sequence[Point]], known: Sequence[KnownPlaces]) -> dict[str, str]:
@@ -88,6 +91,8 @@ def _order(cell: str) -> tuple[int, str]:
 def shared(points: Mapping[str, Sequence[Point]], shown: Mapping[str, str], fixed: Mapping[str, str]) -> dict[str, str]:
     """Return the cells of the ids that would show a place in another cell than other ids of the same table do. Each
     gets the cell of a `fixed` id, which was shown before, or else the coarsest one."""
+    if all(identity in fixed for identity in shown):
+        return {}
     claimed: dict[_Square, str] = {}
     changed: dict[str, str] = {}
     located = [identity for identity in points if shown.get(identity)]
@@ -112,16 +117,19 @@ def learned_places(
 ) -> dict[str, str]:
     """Return the cells of places that are not known yet, or whose ids are `replaced`. A place far outside the cell of
     its record is not remembered with it: such a record has several places."""
-    new: dict[str, str] = {}
+    found: dict[int, dict[str, tuple[Point, int]]] = {}  # by resolution and digest
     for identity, its in points.items():
-        cell = shown.get(identity, "")
-        if not cell:
-            continue
-        number = int(cell, 16)
-        for point in its:
-            own = cells.cell_of(*point, cells.resolution_of(number))
-            if own == number or cells.library().are_neighbor_cells(own, number):
+        if cell := shown.get(identity, ""):
+            number = int(cell, 16)
+            for point in its:
                 digest = keys.of(square_of(point))
                 if digest not in known or (identity in replaced and known[digest] != cell):
-                    new.setdefault(digest, cell)
+                    found.setdefault(cells.resolution_of(number), {}).setdefault(digest, (point, number))
+    new: dict[str, str] = {}
+    for resolution, new_ones in found.items():
+        latitudes, longitudes = zip(*(point for point, _ in new_ones.values()), strict=True)
+        inside = cells.cells_of(latitudes, longitudes, resolution)
+        for (digest, (_, number)), own in zip(new_ones.items(), inside, strict=True):
+            if own == number or cells.library().are_neighbor_cells(own, number):
+                new.setdefault(digest, cells.text_of(number))
     return new

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from kfm.masking.cells import resolution_of
 from kfm.masking.first_cells import Memory, learned, to_withdraw
 from kfm.masking.mask import Prepared, points_of
@@ -29,6 +31,7 @@ class PublicTable(NamedTuple):
     seen: dict[str, str]  # the earlier values of what `learned` replaces
     moved: tuple[str, ...]  # ids that earlier versions show in finer cells
     elsewhere: tuple[str, ...]  # ids of places that other ids show in finer cells
+    unplaced: bool  # records were shown before places were remembered, and this table holds none of them
 
 
 def public_table(
@@ -52,10 +55,8 @@ def public_table(
     shown = {one.id: one.cell for one in records if one.cell}
     together = shared(rows.points, shown, first)
     if together:
-        first = {**together, **first}
         near = {**together, **near}
-        bound = bound.starting_from(first)
-        records = masked(bound)
+        records = [_in_cell(one, together.get(one.id, "")) for one in records]
         shown = {one.id: one.cell for one in records if one.cell}
     moved = to_withdraw(known.cells, records)
     elsewhere = tuple(sorted(identity for identity, cell in near.items() if _is_coarser(shown.get(identity, ""), cell)))
@@ -72,7 +73,15 @@ def public_table(
     )
     before = known.stored()
     seen = {name: before[name] for name in new.stored() if name in before}
-    return PublicTable(found.records, records, bound, new, seen, moved, elsewhere)
+    unplaced = bool(known.cells and not known.places and shown and not known.cells.keys() & shown.keys())
+    return PublicTable(found.records, records, bound, new, seen, moved, elsewhere, unplaced)
+
+
+def _in_cell(record: PublicRecord, cell: str) -> PublicRecord:
+    """Return the record in the cell of its place, unless that is finer than the record may be shown in."""
+    if not cell or not record.cell or _is_coarser(record.cell, cell):
+        return record
+    return msgspec.structs.replace(record, cell=cell)
 
 
 def _is_coarser(cell: str, first: str) -> bool:

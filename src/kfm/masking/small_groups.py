@@ -193,6 +193,9 @@ def _raise_small(
     """Raise the levels of one cell's records until no group has fewer than k, the group of withheld ones included. A
     cell of fewer than k records ends with all of them withheld."""
     top = len(ladder) - 1
+    if len(levels) < k:
+        levels.update(dict.fromkeys(levels, top))
+        return
 
     def groups(level: int) -> dict[_Group, set[str]]:
         out: dict[_Group, set[str]] = {}

@@ -13,12 +13,14 @@ from tests.app.governance.people import by_order
 from tests.cli.conftest import Kfm
 from tests.engine.protected.conftest import IDS, MASK, POINTS, SAFE, dataset, hits, installation, label, labels, table
 from tests.engine.protected.test_small_groups import deploy
+from tests.kept import once
 
 SECOND = MASK.replace("state-sites", "atlas").replace("id: sites", "id: atlas")
 
 
 def arrange(kfm: Kfm, second: str, *, uri: str = "sites.csv", body: str = "", custodian: str = "office") -> None:
     """The dataset `sites` is public in cells of resolution 6; `atlas` has a mask of its own."""
+    once("sites in public cells", [Path(), SAFE], lambda: first_published(kfm))
     atlas = dataset("atlas", uri, mask=True).replace("mask: mask.yml", "mask: second.yml")
     installation(dataset("sites", "sites.csv", mask=True), atlas)
     config = Path("kfm.yml")
@@ -30,6 +32,13 @@ def arrange(kfm: Kfm, second: str, *, uri: str = "sites.csv", body: str = "", cu
         label("source: sites.csv", public_resolution=9),
         *([label(f"source: {uri}", public_resolution=9, custodian=custodian)] if uri != "sites.csv" else []),
     )
+
+
+def first_published(kfm: Kfm) -> None:
+    installation(dataset("sites", "sites.csv", mask=True))
+    config = Path("kfm.yml")
+    config.write_text(config.read_text() + "publish: file:public\n")
+    labels(label("source: sites.csv", public_resolution=9))
     publish(kfm, "sites")
 
 
@@ -60,7 +69,7 @@ def public_ids() -> int:
     return len({line.partition(",")[0] for body in bodies if body[:3] == "id," for line in body.splitlines()[1:]})
 
 
-@pytest.mark.parametrize("resolution", [6, 8])
+@pytest.mark.parametrize("resolution", [pytest.param(6, marks=pytest.mark.long), 8])
 def test_a_second_mask_with_another_namespace_shows_the_same_cells(site: Kfm, resolution: int) -> None:
     arrange(site, SECOND.replace("resolution: 6", f"resolution: {resolution}"))
     first = cells()
@@ -79,7 +88,7 @@ def test_a_second_mask_with_coarser_cells_is_denied_before_anything_is_published
     assert hits() == []
 
 
-@pytest.mark.parametrize("digits", [6, 4])
+@pytest.mark.parametrize("digits", [pytest.param(6, marks=pytest.mark.long), 4])
 def test_another_source_with_the_same_places_shows_the_same_cells(site: Kfm, digits: int) -> None:
     rows = [f"{n},camp,1950-06-01,{float(a):.{digits}f},{float(b):.{digits}f}," for n, (a, b) in enumerate(POINTS)]
     body = "\n".join(["trinomial,kind,found,lat,lon,note", *rows]) + "\n"
@@ -112,11 +121,10 @@ def test_another_custodian_of_the_same_places_shows_the_same_cells(site: Kfm, mo
 @pytest.mark.parametrize(
     "changed",
     [
-        {"namespace: state-sites": "namespace: atlas"},
-        {"namespace: state-sites": "namespace: atlas", "resolution: 6": "resolution: 8"},
-        {"resolution: 6": "resolution: 8"},
+        pytest.param({"namespace: state-sites": "namespace: atlas"}, id="namespace", marks=pytest.mark.long),
+        pytest.param({"resolution: 6": "resolution: 8"}, id="resolution", marks=pytest.mark.long),
+        pytest.param({"namespace: state-sites": "namespace: atlas", "resolution: 6": "resolution: 8"}, id="both"),
     ],
-    ids=["namespace", "both", "resolution"],
 )
 def test_a_changed_mask_shows_no_second_cell(site: Kfm, changed: dict[str, str]) -> None:
     arrange(site, SECOND)

@@ -113,6 +113,12 @@ def _made(
         PlaceKeys(keys.places(key)),
         others,
     )
+    if made.unplaced:
+        raise Denied(
+            "an earlier release of KFM published cells here and did not keep of which places they are",
+            hint="run each masked dataset again first, with --force, so that no place gets a second cell",
+            rule="mask.places-unknown",
+        )
     if made.elsewhere:
         raise Denied(
             f"{len(made.elsewhere)} records are at places that another mask shows in finer cells",

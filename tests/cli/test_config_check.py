@@ -214,9 +214,7 @@ def test_run_names_every_mask_without_a_label_and_leaves_receipts(kfm: Kfm, fold
     declared = "".join(
         f"  {name}:\n    updater: kfm.updaters.mirror:Mirror\n" + source % (name, name) for name in ("a", "b")
     )
-    labels = (
-        "version: 1\nlabels:\n  - of: {dataset: z}\n    sensitivity: generalised\n    care: open\n    custodian: x\n"
-    )
+    labels = "version: 1\nlabels:\n  - of: {dataset: z}\n    sensitivity: public\n    care: open\n"
     put({"m.yml": POLICY, "labels.yml": labels, "kfm.yml": "labels: labels.yml\ndatasets:\n" + declared})
     mistakes = [each["message"] for each in told(kfm)]
     ran = kfm("run")
@@ -286,9 +284,7 @@ def test_a_variable_of_the_environment_is_named_as_the_place(
 
 def test_masks_without_labels_and_labels_that_match_nothing_are_among_the_mistakes(kfm: Kfm, folder: Path) -> None:
     source = "datasets:\n  a:\n    updater: u.py:U\n    sources: {s: {uri: a.csv, format: csv, mask: m.yml}}\n"
-    labels = (
-        "version: 1\nlabels:\n  - of: {dataset: b}\n    sensitivity: generalised\n    care: open\n    custodian: x\n"
-    )
+    labels = "version: 1\nlabels:\n  - of: {dataset: b}\n    sensitivity: public\n    care: open\n"
     put({"u.py": UPDATER, "m.yml": POLICY, "labels.yml": labels, "kfm.yml": "labels: labels.yml\n" + source})
     before = tree()
     found = told(kfm)

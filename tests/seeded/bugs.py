@@ -15,6 +15,7 @@ from tests.seeded.format_bugs import FORMATS
 from tests.seeded.mended import MENDED
 from tests.seeded.planting import Bug
 from tests.seeded.promised import PROMISED
+from tests.seeded.slips import STEWARD_SLIPS
 from tests.seeded.steward_claims import STEWARDS
 
 SIMULATED = "tests/power/test_simulated.py"
@@ -22,6 +23,7 @@ PUBLISHED = "tests/power/test_published.py"
 BUGS: dict[str, Bug] = {
     **FORMATS,
     **MENDED,
+    **STEWARD_SLIPS,
     **PROMISED,
     **STEWARDS,
     "a reader of somebody else's reaches other files": Bug(

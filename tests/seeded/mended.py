@@ -348,15 +348,15 @@ MENDED: dict[str, Bug] = {
         f"{SMALL}::test_what_authors_wrote_is_loaded_outside_the_write_transaction",
     ),
     "a mask without a label is taken for nothing": Bug(
-        "kfm.app.authority.label_match:mistakes",
+        "kfm.app.authority.label_match:_mistakes",
         "        if not _is_labelled(session, each, holding):\n",
         "        if False:\n",
         "tests/engine/protected/test_mask_without_label.py::test_nothing_is_fetched_run_or_published",
     ),
     "a label on nothing is taken for nothing": Bug(
-        "kfm.app.authority.label_match:mistakes",
-        "    for index in _on_nothing(session, written):\n        found = True\n",
-        "    for index in ():\n        found = True\n",
+        "kfm.app.authority.label_match:_mistakes",
+        "    for index in _on_nothing(session, written):\n",
+        "    for index in ():\n",
         "tests/engine/protected/test_mask_without_label.py::test_nothing_is_fetched_run_or_published",
     ),
     "a label is on one spelling of an address": Bug(

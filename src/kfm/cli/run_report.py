@@ -154,7 +154,8 @@ def show_other_mistakes(session: Session, tally: Tally, outcome: Outcome) -> Non
     said = [note.message for receipt in outcome.receipts for note in receipt.errors]
     said += [each["message"] for each in tally.errors]
     for mistake in match_mistakes(session):
-        if not any(mistake.message.endswith(message.partition("; ")[0]) for message in said):
+        what = mistake.message.partition("; ")[0]
+        if not any(what.endswith(message.partition("; ")[0]) for message in said):
             tally.mistake(mistake)
 
 

@@ -156,22 +156,7 @@ def label_classification(label: Label | None, today: str) -> Classification:
         return UNLABELLED
     if not is_date(today):
         raise BadInput("the day for the labels is not a date", hint="give it as 2026-11-16")
-    found: list[tuple[Level, str]] = [
-        _meaning(SENSITIVITY, label.sensitivity, "label.sensitivity"),
-        _meaning(CARE, label.care, "label.care"),
-        _meaning(ACCESS, label.access_rights, "label.access-rights"),
-        *(_meaning(_COMMUNITY, code, "label.community") for code in label.community_labels),
-    ]
-    if label.public_resolution is not None:
-        found.append(("generalised", "label.resolution"))
-    if label.expires and (not is_date(label.expires) or label.expires < today):
-        found.append(("closed", "label.expired"))
-    level = _most_closed(level for level, _ in found)
-    if level != "public":
-        if not label.custodian:
-            found.append(("restricted", "label.custodian-missing"))
-        if label.public_resolution is None:
-            found.append(("restricted", "label.resolution-missing"))
+    found = _holds(label, today)
     return Classification(
         level=_most_closed(level for level, _ in found),
         care=_last(CARE, [label.care]),
@@ -183,6 +168,41 @@ def label_classification(label: Label | None, today: str) -> Classification:
         community_labels=tuple(sorted(set(label.community_labels))),
         rules=tuple(sorted({rule for level, rule in found if level != "public"})),
     )
+
+
+def _holds(label: Label, today: str) -> list[tuple[Level, str]]:
+    """Return each word of a label as the level that it holds, with its rule."""
+    found: list[tuple[Level, str]] = [
+        _meaning(SENSITIVITY, label.sensitivity, "label.sensitivity"),
+        _meaning(CARE, label.care, "label.care"),
+        _meaning(ACCESS, label.access_rights, "label.access-rights"),
+        *(_meaning(_COMMUNITY, code, "label.community") for code in label.community_labels),
+    ]
+    if label.public_resolution is not None:
+        found.append(("generalised", "label.resolution"))
+    if label.expires and (not is_date(label.expires) or label.expires < today):
+        found.append(("closed", "label.expired"))
+    if _most_closed(level for level, _ in found) != "public":
+        if not label.custodian:
+            found.append(("restricted", "label.custodian-missing"))
+        if label.public_resolution is None:
+            found.append(("restricted", "label.resolution-missing"))
+    return found
+
+
+def opens(before: Iterable[Label], after: Iterable[Label], today: str) -> bool:
+    """Return whether one word of these labels becomes more open, even if another word still holds the level: the next
+    change would then look small."""
+    was, will = (_by_rule(labels, today) for labels in (before, after))
+    return any(LEVELS.index(will.get(rule, "public")) < LEVELS.index(level) for rule, level in was.items())
+
+
+def _by_rule(labels: Iterable[Label], today: str) -> dict[str, Level]:
+    found: dict[str, Level] = {}
+    for level, rule in (hold for label in labels for hold in _holds(label, today)):
+        rule = rule.removesuffix("-unknown")
+        found[rule] = _most_closed([level, found.get(rule, "public")])
+    return found
 
 
 def joined(standings: Iterable[Classification]) -> Classification:

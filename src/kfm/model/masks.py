@@ -194,6 +194,8 @@ def _of_location(location: Location) -> Iterator[_Fault]:
     columns = bool(location.latitude) + bool(location.longitude)
     if columns == 1 or (columns == 2) == location.geometry:
         yield ("location",), "names no location, or two", "give latitude and longitude, or geometry: true"
+    if location.latitude and location.latitude == location.longitude:
+        yield ("location",), "names the same column twice", "give latitude and longitude each its column"
     accuracy = location.accuracy
     if (accuracy.all is None) == (not accuracy.column):
         yield ("location", "accuracy"), "is not stated once", "give all, or column and classes"

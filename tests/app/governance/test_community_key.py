@@ -103,8 +103,8 @@ def test_a_member_who_is_revoked_between_does_not_count(nation: Site) -> None:
 
 
 def test_for_a_custodian_in_no_key_list_no_person_can_approve(nation: Site) -> None:
-    text = (nation.folder / "labels.yml").read_text()
-    (nation.folder / "labels.yml").write_text(text.replace("custodian: nation", "custodian: others"))
+    with (nation.folder / "labels.yml").open("a") as file:
+        file.write("  - {of: {source: data/rain_gauges.csv}, sensitivity: public, care: open, custodian: others}\n")
     answer = nation.kfm("promote", GAUGES, "--key", nation.key("olli"), "--reason", "x")
     assert answer.code == 4 and "custodian.unknown" in answer.err
     assert denied(nation, "promote")

@@ -51,7 +51,6 @@ def known_again(site: Kfm, sensitivity: str) -> None:
     labels(label("source: sites.csv", sensitivity))
     installation(dataset("sites", "sites.csv", mask=True))
     assert site("run", "sites").code == 0
-    labels()
 
 
 @pytest.mark.parametrize("sensitivity", ["generalised", "restricted"])
@@ -73,7 +72,7 @@ def test_it_is_denied_when_it_is_run(site: Kfm, sensitivity: str, form: Callable
 def test_what_was_made_before_it_was_known_is_denied_when_it_is_promoted(site: Kfm) -> None:
     labels()
     Path("copy.csv").write_text(only_points())
-    installation(dataset("parks", "copy.csv", sensitivity="public"))
+    installation(dataset("parks", "copy.csv", sensitivity="public"), custodians=False)
     assert site("run", "parks").code == 0
     labels(label("source: sites.csv"))
     parks, sites = dataset("parks", "copy.csv", sensitivity="public"), dataset("sites", "sites.csv", mask=True)
@@ -90,7 +89,7 @@ def test_without_the_key_nothing_can_be_compared_and_nothing_is_published(
     labels()
     Path("copy.csv").write_text("a,b\n1,2\n")
     parks, sites = dataset("parks", "copy.csv", sensitivity="public"), dataset("sites", "sites.csv", mask=True)
-    installation(parks)
+    installation(parks, custodians=False)
     assert site("run", "parks").code == 0
     installation(parks, sites)
     labels(label("source: sites.csv"))

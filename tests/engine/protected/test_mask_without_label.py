@@ -90,7 +90,7 @@ slips = pytest.mark.parametrize("slip", SLIPS)
 def free(kfm: Kfm, monkeypatch: pytest.MonkeyPatch) -> Kfm:
     """No key list: here a table that nobody labelled is taken for what its dataset says, public."""
     monkeypatch.setenv("KFM_SECRET_OFFICE", KEY)
-    installation(OPEN)
+    installation(OPEN, custodians=False)
     labels()
     return kfm
 
@@ -160,7 +160,7 @@ def test_what_was_made_before_is_not_promoted(free: Kfm, slip: str) -> None:
 def test_nothing_is_promoted_automatically_next_to_a_label_on_nothing(free: Kfm) -> None:
     auto = dataset("others", "copy.csv", sensitivity="public")
     Path("copy.csv").write_text("park,city\nriver,Wichita\n")
-    installation(auto)
+    installation(auto, custodians=False)
     assert free("run", "others").code == 0
     installation(auto.replace("    title:", "    promote: auto\n    title:"))
     labels(label("dataset: others", "public", custodian=None, public_resolution=None), label("source: graves.csv"))
@@ -190,7 +190,7 @@ def test_an_unfinished_run_is_not_taken_up_and_stays(free: Kfm, slip: str) -> No
     check_refused(slip, free("resume"))
     assert len(free("runs", "list", "--json").data) >= 1
     assert not at(free, "processed/sites") and shown_outside() == []
-    installation(OPEN)
+    installation(OPEN, custodians=False)
     labels()
     resumed = free("resume")
     assert resumed.code == 0, resumed.err

@@ -58,7 +58,7 @@ def on_disk(handles: list[int]) -> bytes:
 
 def aside(sensitivity: str) -> None:
     said = {"sensitivity": "public"} if sensitivity == "public" else {}
-    installation(dataset("sites", "sites.csv", updater="Aside", **said))
+    installation(dataset("sites", "sites.csv", updater="Aside", **said), custodians=not said)
     Path("updaters.py").write_text(UPDATERS + ASIDE.replace("ID{n}", "{'" + IDS[0] + "'}-{n:02d}"))
     labels(*([] if said else [label("dataset: sites", sensitivity), label("source: sites.csv", sensitivity)]))
 

@@ -122,7 +122,6 @@ def test_bytes_known_as_protected_are_protected_without_their_label(site: Kfm) -
     labels(label("source: sites.csv", "restricted"))
     installation(dataset("sites", "sites.csv"))
     assert site("run", "sites").code == 0
-    labels()
     installation(dataset("parks", "copy.csv", sensitivity="public"))
     Path("copy.csv").write_text(table())
     assert site("run", "parks").code == 0
@@ -216,6 +215,7 @@ def test_a_record_can_be_more_protected_than_its_table(site: Kfm) -> None:
     rows = list(csv.DictReader(io.StringIO(site("cat", "processed/sites", "all").out)))
     gone, coarser = rows[0]["id"], rows[1]["id"]
     labels(
+        label("dataset: sites"),
         label("source: sites.csv"),
         label(f"record: {gone}", "restricted"),
         label(f"record: {coarser}", public_resolution=3),
@@ -284,7 +284,8 @@ class Grows(Copy):
     assert kfm("run", "parks").code == 0
     labels(label("source: elsewhere.csv"))
     other = dataset("elsewhere", "elsewhere.csv")
-    Path("kfm.yml").write_text("labels: labels.yml\n" + Path("kfm.yml").read_text() + other)
+    custodians = "custodians:\n  office: {key: 'env:KFM_SECRET_OFFICE'}\n"
+    Path("kfm.yml").write_text("labels: labels.yml\n" + custodians + Path("kfm.yml").read_text() + other)
     Path("copy.csv").write_text("park\nriver\nhill\n")
     ran = kfm("run", "parks")
     assert ran.code == 0, ran.err

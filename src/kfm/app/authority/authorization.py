@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from kfm.app.authority.effective_levels import LEVELS_PARAM, as_param, version_levels
 from kfm.app.authority.keyring import in_force, now
 from kfm.app.authority.label_change import weigh as weigh_labels
 from kfm.app.authority.labels_in_force import check_untouched, labels_in_force, read_bytes
@@ -56,6 +57,7 @@ def warrant(session: Session, updater: Updater, trigger: Trigger, moves: list[Re
             using = _using(session, order, keys)
             return _lowering(session, using, moves[0]) if moves[0].ref == refs.LABELS else using
         refused += [f"{order.request.id}: {reason}" for reason in verdict.reasons]
+    refused += [f"{order.request.id}: levels.changed" for order in _about_other_levels(session, wanted)]
     raise Denied(
         f"{wanted.action} of {wanted.dataset} has no signature of a person who may do it"
         if not refused
@@ -80,8 +82,15 @@ def matter(session: Session, updater: MoveUpdater, trigger: Trigger, move: RefMo
         subject=move.after,
         before=move.before or NOTHING,
         after=move.after or NOTHING,
-        params={"ref": move.ref},
+        params={"ref": move.ref, **_levels(session, updater, trigger.dataset, move)},
     )
+
+
+def _levels(session: Session, updater: MoveUpdater, dataset: str, move: RefMove) -> dict[str, str]:
+    """Return the levels of a version that an operation would publish, as a parameter of its request."""
+    if not updater.asks_custodians or not move.after or not move.ref.startswith(refs.PUBLISHED):
+        return {}
+    return as_param(version_levels(session, dataset, move))
 
 
 def _rule_request(session: Session, trigger: Trigger, move: RefMove) -> ApprovalRequest:
@@ -92,13 +101,13 @@ def _rule_request(session: Session, trigger: Trigger, move: RefMove) -> Approval
         params["file"] = trigger.params.get("file", "")
         check_untouched(session, params["file"])
         found = weigh_labels(session, read_bytes(session.objects.read(move.after)))
-        action, whose = found.action, found.custodians
+        action, whose, levels = found.action, found.custodians, found.levels
     else:
         if digest(current(session, move.ref)) != move.after:
             raise Denied(
                 "it was changed since this was signed", hint="look at it, and request it again", rule="rules.changed"
             )
-        action, whose = weigh_rule(session, move.ref, move.before)
+        action, whose, levels = weigh_rule(session, move.ref, move.before)
     return ApprovalRequest(
         id="",
         action=action,
@@ -111,7 +120,7 @@ def _rule_request(session: Session, trigger: Trigger, move: RefMove) -> Approval
         subject=move.after,
         before=move.before or NOTHING,
         after=move.after,
-        params=params,
+        params={**params, **as_param(levels)},
     )
 
 
@@ -151,6 +160,16 @@ def labelled(session: Session, dataset: str) -> Classification | None:
 def is_about(order: Order, wanted: ApprovalRequest) -> bool:
     """Return whether a change request is for exactly the operation that `wanted` describes."""
     return all(getattr(order.request, name) == getattr(wanted, name) for name in MATTER)
+
+
+def _about_other_levels(session: Session, wanted: ApprovalRequest) -> Iterator[Order]:
+    """Yield the open change requests for this operation whose signatures name other levels than it would have now."""
+    for order in change_requests(session):
+        mine, own = ({**one.params, LEVELS_PARAM: ""} for one in (order.request, wanted))
+        if order.state == "open" and mine == own and order.request.params != wanted.params:
+            named = msgspec.structs.replace(order.request, params=wanted.params)
+            if all(getattr(named, name) == getattr(wanted, name) for name in MATTER):
+                yield order
 
 
 def change_requests(session: Session) -> Iterator[Order]:

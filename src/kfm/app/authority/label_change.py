@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from kfm.app.authority.classification import source_classifier
+from kfm.app.authority.effective_levels import LevelChange, label_levels
 from kfm.app.authority.keyring import now
 from kfm.app.authority.labels_in_force import labels_in_force
 from kfm.engine.protected.source_classification import address
 from kfm.engine.stage_results import Lowered
-from kfm.model.labels import Label, Labels, joined, label_classification, loosens
+from kfm.model.labels import Label, Labels, joined, label_classification, loosens, opens
 from kfm.model.records import Classification
 
 if TYPE_CHECKING:
@@ -26,8 +27,9 @@ class LabelChange(NamedTuple):
 
     action: str  # label.tighten, label.lower or consent.renew
     custodians: list[str]
-    looser: list[str]  # what readers would see more of
+    looser: list[str]  # what readers would see more of, now or after a later change
     lowered: Lowered
+    levels: list[LevelChange]  # of every source and derived dataset touched
 
 
 def weigh(session: Session, after: Labels) -> LabelChange:
@@ -37,17 +39,25 @@ def weigh(session: Session, after: Labels) -> LabelChange:
     changed = [of for of in dict.fromkeys([*was, *will]) if was.get(of) != will.get(of)]
     looser = [of for of in changed if _opens(was.get(of, []), will.get(of, []), today)]
     looser += [of for of in changed if of not in was and of not in looser and _forgets(session, of, before, after)]
+    touched = [label for of in changed for label in (*was.get(of, []), *will.get(of, []))]
     if not looser:
         named = {label.custodian for of in changed for label in will.get(of, [])} - {""}
-        return LabelChange("label.tighten", sorted(named), [], Lowered())
-    touched = [label for of in changed for label in (*was.get(of, []), *will.get(of, []))]
+        levels = label_levels(session, after, touched, Lowered())
+        return LabelChange("label.tighten", sorted(named), [], Lowered(), levels)
     lowered, whose = _lowered(session, touched, after)
     named = {label.custodian for label in touched} - {""} | whose
     if not named or any(of[0] in ("bytes", "record") for of in looser):
         named |= {label.custodian for label in before.labels} - {""}
     only_longer = all(_without_end(was.get(of, [])) == _without_end(will.get(of, [])) for of in looser)
     action = "consent.renew" if only_longer else "label.lower"
-    return LabelChange(action, sorted(named), [" ".join(of) for of in looser], lowered)
+    levels = label_levels(session, after, touched, lowered)
+    return LabelChange(action, sorted(named), [" ".join(of) for of in looser], lowered, levels)
+
+
+def opened_targets(before: Labels, after: Labels, today: str) -> list[tuple[str, str]]:
+    """Return the targets, as kind and value, that have a label in `before` and less protection, or none, in `after`."""
+    was, will = _by_target(before), _by_target(after)
+    return [of for of in was if was[of] != will.get(of) and _opens(was[of], will.get(of, []), today)]
 
 
 def _by_target(labels: Labels) -> dict[tuple[str, str], list[Label]]:
@@ -63,7 +73,7 @@ def _opens(was: list[Label], will: list[Label], today: str) -> bool:
     if not was or not will:
         return bool(was)
     before, after = (joined(label_classification(label, today) for label in labels) for labels in (was, will))
-    return loosens(before, after)
+    return loosens(before, after) or opens(was, will, today)
 
 
 def _without_end(labels: Iterable[Label]) -> list[Label]:

@@ -7,18 +7,20 @@ take away or close still work.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from operator import is_
 from typing import TYPE_CHECKING, NamedTuple
 
+from kfm.app.authority.keyring import now
 from kfm.app.authority.label_change import weigh as weigh_labels
-from kfm.app.authority.label_file import File
+from kfm.app.authority.label_mistakes import label_mistakes, place_of, unsigned_openings
 from kfm.app.authority.labels_in_force import labels_in_force, read_bytes
 from kfm.app.authority.mask_change import weigh as weigh_mask
 from kfm.app.session.protection_files import NO_LABELS, is_configured, labels_of
-from kfm.engine.protected.source_classification import is_on
-from kfm.errors import BadInput, Corrupt
+from kfm.engine.protected.source_classification import as_meant, is_on
+from kfm.errors import BadInput
 from kfm.model import refs
-from kfm.model.labels import Label, Labels
+from kfm.model.labels import Label, Labels, source_classification
 from kfm.model.names import is_digest
 from kfm.model.records import Trigger
 from kfm.model.source_identity import is_part_of
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from kfm.config.source_settings import SourceConfig
 
 _KNOWN_IN = ("raw", "processed", "published")
-_last_right: tuple[object, ...] = ()
+_last_right: tuple[tuple[object, ...], tuple[str, ...]] = (), ()
 
 
 class MaskedSource(NamedTuple):
@@ -82,7 +84,7 @@ def mistakes(session: Session, labels: Labels | None = None) -> Iterator[tuple[M
     """Yield every mismatch between masks and labels, with the source whose mask lacks a label; None if the label is the
     mistake."""
     global _last_right
-    if not is_configured(session.resolved):
+    if not is_configured(session.resolved) and not session.state.refs.at(refs.LABELS):
         return
     masked = _masked(session.resolved)
     try:
@@ -92,20 +94,33 @@ def mistakes(session: Session, labels: Labels | None = None) -> Iterator[tuple[M
         yield None, _unreadable(masked, problem)
         return
     question = (session.resolved.config, session.resolved.tree, holding, written)
-    if len(question) == len(_last_right) and all(
-        one is other for one, other in zip(question, _last_right, strict=True)
-    ):
+    at = (session.state.refs.at(refs.LABELS), session.state.refs.at(refs.KEY_LIST), now(session)[:10])
+    if len(question) == len(_last_right[0]) and all(map(is_, question, _last_right[0])) and at == _last_right[1]:
         return
     found = False
+    for one in _mistakes(session, masked, holding, written, is_file=labels is None):
+        found = True
+        yield one
+    if not found:
+        _last_right = question, at
+
+
+def _mistakes(
+    session: Session, masked: list[MaskedSource], holding: Labels, written: Labels, *, is_file: bool
+) -> Iterator[tuple[MaskedSource | None, BadInput]]:
+    today = now(session)[:10]
     for each in masked:
         if not _is_labelled(session, each, holding):
-            found = True
             yield each, _without_label(session, each, written)
+        elif _is_public(session, each, holding, today):
+            yield each, _masked_and_public(session, each, holding)
     for index in _on_nothing(session, written):
-        found = True
         yield None, _matches_nothing(session, written, index)
-    if not found:
-        _last_right = question
+    for problem in label_mistakes(session, written, holding):
+        yield None, problem
+    if is_file and not session.resolved.is_proposal:
+        for problem in unsigned_openings(session, written):
+            yield None, problem
 
 
 def _to_come(session: Session, trigger: Trigger) -> Labels | None:
@@ -151,6 +166,15 @@ def _is_labelled(session: Session, each: MaskedSource, labels: Labels) -> bool:
     """Return whether a label is on the source: by dataset or address, or by bytes if kfm.yml fixes them."""
     uri, bytes_ = each.source.known_as, each.source.expect_hash
     return any(is_on(label, each.dataset, uri, session.resolved.tree, bytes_, each.name) for label in labels.labels)
+
+
+def _is_public(session: Session, each: MaskedSource, labels: Labels, today: str) -> bool:
+    """Return whether the labels call a source public although it has a mask."""
+    address = each.source.known_as
+    meant = as_meant(labels, address, session.resolved.tree, each.name)
+    bytes_ = each.source.expect_hash
+    found = source_classification(meant, dataset=each.dataset, source=address, digest=bytes_, today=today)
+    return found.level == "public"
 
 
 def _on_nothing(session: Session, labels: Labels) -> list[int]:
@@ -214,12 +238,22 @@ def _without_label(session: Session, each: MaskedSource, written: Labels) -> Bad
         if value == each.name or (kind in meant and _close(value, [meant[kind]])):
             right = "source" if value == each.name and kind == "source" else kind
             return BadInput(
-                f"{what}: {_at(session, written, index)} is on {kind} {value}, which is nothing here",
+                f"{what}: {place_of(session, written.labels[index])} is on {kind} {value}, which is nothing here",
                 hint=f"write there: of: {{{right}: {_scalar(meant[right])}}}",
             )
     return BadInput(
         f"{what}: nothing in {file} is on source {address} or on dataset {each.dataset}",
         hint=f"write into {file} under `labels:` the line: {_line(each)}",
+    )
+
+
+def _masked_and_public(session: Session, each: MaskedSource, labels: Labels) -> BadInput:
+    address, tree, bytes_ = each.source.known_as, session.resolved.tree, each.source.expect_hash
+    on = next(one for one in labels.labels if is_on(one, each.dataset, address, tree, bytes_, each.name))
+    return BadInput(
+        f"source {each.name} of dataset {each.dataset} has a mask, and its label at {place_of(session, on)} calls it "
+        "public: it would be published as it is",
+        hint="write there: sensitivity: generalised; or take `mask:` out of kfm.yml, if everyone may see it",
     )
 
 
@@ -231,8 +265,8 @@ def _matches_nothing(session: Session, labels: Labels, index: int) -> BadInput:
     known = sorted(datasets) if kind == "dataset" else sorted({known_as for _, known_as in sources})
     close = named or _close(value, known)
     return BadInput(
-        f"{_at(session, labels, index)}: the label on {kind} {value} matches nothing: kfm.yml has no such {kind}, "
-        "and none was ever known here",
+        f"{place_of(session, labels.labels[index])}: the label on {kind} {value} matches nothing: "
+        f"kfm.yml has no such {kind}, and none was ever known here",
         hint=f"did you mean {close}? write there: of: {{{kind}: {_scalar(close)}}}"
         if close
         else f"correct it, take it out, or name the {kind} in kfm.yml",
@@ -249,17 +283,6 @@ def _line(each: MaskedSource) -> str:
         f"- {{of: {{source: {_scalar(each.source.known_as)}}}, sensitivity: generalised, care: open, "
         "custodian: NAME, public_resolution: 6}"
     )
-
-
-def _at(session: Session, labels: Labels, index: int) -> str:
-    """Return the place of a label in the label file; the name of the file if the label is not in it."""
-    name = session.resolved.config.labels or "the file of labels"
-    try:
-        file = File(session.resolved)
-    except (BadInput, Corrupt):
-        return name
-    at: Iterable[int] = (n for n, label in enumerate(file.labels.labels) if label == labels.labels[index])
-    return next((file.document.place(("labels", n, "of")) for n in at), name)
 
 
 def _scalar(text: str) -> str:

@@ -60,6 +60,12 @@ def is_as_signed(session: Session) -> bool:
     return not at or digest(file_of(session)) == at
 
 
+def signed_labels(session: Session) -> Labels | None:
+    """Return the labels as they were signed, without those of the file; None if none ever came into force."""
+    at = session.state.refs.at(refs.LABELS)
+    return _as_signed(session, at) if at else None
+
+
 def _as_signed(session: Session, at: str) -> Labels:
     if at not in _signed:
         _signed.clear()

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from kfm.app.authority.classification import source_classifier
+from kfm.app.authority.effective_levels import LevelChange, mask_levels
 from kfm.app.authority.signed_policies import mask_file, masked_source
 from kfm.errors import KfmError
 from kfm.model import refs
 from kfm.model.masks import COARSER, ColumnRule, MaskingPolicy, read_policy
+from kfm.model.records import Classification
 from kfm.parsing import documents
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ class RuleChange(NamedTuple):
 
     action: str
     custodians: list[str]
+    levels: list[LevelChange] = []  # of the source, with its cell
 
 
 def weigh(session: Session, ref: str, before: str) -> RuleChange:
@@ -33,7 +36,9 @@ def weigh(session: Session, ref: str, before: str) -> RuleChange:
     old = _policy(session.objects.read(before)) if before else None
     new = _policy(mask_file(session.resolved, dataset, source))
     action = "mask.coarsen" if old is not None and is_coarser(old, new) else "mask.refine"
-    return RuleChange(action, _custodians(session, dataset, source))
+    of = _classification(session, dataset, source)
+    levels = mask_levels(f"{dataset}/{source}", of, old, new)
+    return RuleChange(action, list(of.custodians) if of is not None else [], levels)
 
 
 def _policy(body: bytes) -> MaskingPolicy:
@@ -45,13 +50,11 @@ def _policy(body: bytes) -> MaskingPolicy:
     return read_policy(documents.read(body, "the masking policy", json=False))
 
 
-def _custodians(session: Session, dataset: str, source: str) -> list[str]:
+def _classification(session: Session, dataset: str, source: str) -> Classification | None:
     way = source_classifier(session, dataset)
     if way is None:
-        return []
-    uri = masked_source(session.resolved, dataset, source).known_as
-    classification = way.classification(uri, session.resolved.root, "")
-    return list(classification.custodians) if classification is not None else []
+        return None
+    return way.classification(masked_source(session.resolved, dataset, source).known_as, session.resolved.root, "")
 
 
 def is_coarser(old: MaskingPolicy, new: MaskingPolicy) -> bool:

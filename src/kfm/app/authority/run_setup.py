@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from kfm.app.authority.classification import classification_now, declared_settings, readable_protection, world_of
 from kfm.app.authority.gates import Gates
-from kfm.app.session.protection_files import is_configured
 from kfm.app.session.session import trust_of
 from kfm.engine.guards import Guards
 from kfm.engine.run_context import RunContext, Work
@@ -48,7 +47,7 @@ def guards_of(session: Session, dataset: str) -> Guards:
         rules=gates.rules,
         epoch=epoch,
         epoch_now=partial(_epoch, gates),
-        check_labels=_label_check(session, unready),
+        check_labels=_label_check(session, unready) if protection or unready else None,
         check_policies=gates.check_policies if session.config.policy.folder else None,
         authority=partial(_warrant, session),
         signed_since=partial(_signed_since, session),
@@ -68,11 +67,8 @@ def _epoch(gates: Gates) -> int:
         return UNREADABLE
 
 
-def _label_check(session: Session, unready: BadInput | None) -> Callable[[Updater, Trigger], None] | None:
-    """Return the check of masks against labels, which comes before anything is run, moved or planned; None where
-    nothing is protected."""
-    if unready is None and not is_configured(session.resolved):
-        return None
+def _label_check(session: Session, unready: BadInput | None) -> Callable[[Updater, Trigger], None]:
+    """Return the check of masks against labels, which comes before anything is run, moved or planned."""
     from kfm.app.authority.label_match import check
 
     return partial(check, session, unready)

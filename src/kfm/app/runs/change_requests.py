@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from kfm.app.authority.authorization import change_requests, complete_request, is_about, matter, may_be_done
+from kfm.app.authority.effective_levels import LEVELS_PARAM
 from kfm.app.authority.keyring import in_force, now, who
 from kfm.app.authority.private_reasons import private_reason
 from kfm.app.authority.run_setup import guards_of
@@ -224,7 +225,8 @@ def carry_out(session: Session, order: Order) -> Iterator[Receipt]:
     if operation in ("freeze", "thaw"):
         params = {"scope": request.params["ref"].removeprefix(refs.SWITCH).removeprefix("dataset/")}
     elif operations()[operation].approval == "rules":
-        params = {"to": request.after, "before": request.before, **request.params}
+        own = {name: value for name, value in request.params.items() if name != LEVELS_PARAM}
+        params = {"to": request.after, "before": request.before, **own}
     else:
         params = {"to": request.after, "before": request.before}
         if operation == "rollback":

@@ -7,6 +7,7 @@ from difflib import unified_diff
 from typing import TYPE_CHECKING
 
 from kfm.app.authority.authorization import change_requests
+from kfm.app.authority.effective_levels import shown_levels
 from kfm.app.authority.private_reasons import shown_reason
 from kfm.app.runs.change_requests import DOES, request_status
 from kfm.app.runs.review_items import gate_items, held_items
@@ -42,10 +43,17 @@ def request_items(session: Session) -> Iterator[ReviewItem]:
                 "before": request.before,
                 "after": request.after,
                 "params": request.params,
+                **_levels(request),
                 **_difference(session, request),
                 "signed": [{"kind": kind, "person": person, "at": at} for kind, person, at in now.signed],
             },
         )
+
+
+def _levels(request: ApprovalRequest) -> dict[str, list[dict[str, str]]]:
+    """Return the effective levels that a request names; nothing for public data."""
+    lines = shown_levels(request.params)
+    return {"levels": [{"effective level before and after": line} for line in lines]} if lines else {}
 
 
 def _difference(session: Session, request: ApprovalRequest) -> dict[str, list[dict[str, str]]]:

@@ -30,6 +30,7 @@ from kfm.model.labels import (
     LabelTarget,
     label_classification,
     loosens,
+    opens,
     read_labels,
 )
 from kfm.model.names import is_digest
@@ -210,11 +211,12 @@ def _labels(labels: Labels, index: int | None, label: Label) -> Labels:
 
 
 def _looser(session: Session, before: Labels, after: Labels, label: Label, index: int | None, today: str) -> list[str]:
-    """Return the label or sources of which readers would see more after the change. The first label on a source that
-    nothing classified before does not count: there was no label to loosen."""
+    """Return the label or sources of which readers would see more after the change, or after a later one. The first
+    label on a source that nothing classified before does not count: there was no label to loosen."""
     found = []
-    if index is not None and loosens(
-        label_classification(before.labels[index], today), label_classification(label, today)
+    if index is not None and (
+        loosens(label_classification(before.labels[index], today), label_classification(label, today))
+        or opens([before.labels[index]], [label], today)
     ):
         found.append(said(label))
     for name, dataset in sorted(session.config.datasets.items()):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kfm.app.authority.effective_levels import shown_levels
 from kfm.app.authority.keyring import in_force
 from kfm.app.authority.label_change import clear_copies
 from kfm.app.authority.labels_in_force import is_as_signed
+from kfm.app.runs.change_requests import find
 from kfm.app.runs.execution import operation_request, work
 from kfm.app.session.input_checks import one_line
 from kfm.app.stewards.label_edit import make_ready, params_of
@@ -170,6 +172,10 @@ def _signed(options: argparse.Namespace, screen: Screen, made: Change, said: dic
     moves = [(receipt.job_type, move.ref) for receipt in receipts for move in receipt.moves]
     order = next((ref.partition("/")[2] for kind, ref in moves if kind == "operation.request"), "")
     done = any(kind == "operation.labels" for kind, _ in moves)
+    if order:
+        with opened(options, screen, "read") as session:
+            for line in shown_levels(find(session, order).request.params):
+                screen.say(line)
     return _Done(done, tally.code or (EXIT_CODES["denied"] if order else 0), order)
 
 

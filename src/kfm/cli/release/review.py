@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.app.authority.effective_levels import LEVELS_PARAM, shown_levels
 from kfm.app.authority.keyring import signer_at
-from kfm.app.runs.change_requests import sign
+from kfm.app.runs.change_requests import find, sign
 from kfm.app.runs.execution import Request, work
 from kfm.app.runs.review_queue import items
 from kfm.cli.render import Screen
@@ -71,7 +72,8 @@ def show(options: argparse.Namespace, screen: Screen) -> int:
         return 0
     plain = [(name, str(value)) for name, value in _plain(found).items() if value and name != "missing"]
     screen.fields([*plain, *(("missing", rule) for rule in found.missing)])
-    screen.fields([(name, str(value)) for name, value in found.more.items() if value and not isinstance(value, list)])
+    more = {**found.more, "params": _without_levels(found.more.get("params"))}  # they have a table of their own
+    screen.fields([(name, str(value)) for name, value in more.items() if value and not isinstance(value, list)])
     for name, rows in found.more.items():
         if isinstance(rows, list) and rows:
             screen.line()
@@ -79,6 +81,10 @@ def show(options: argparse.Namespace, screen: Screen) -> int:
             screen.table(tuple(columns), [tuple(row.values()) for row in rows])
             screen.say(f"{len(rows)} {name}")
     return 0
+
+
+def _without_levels(params: dict[str, str] | None) -> dict[str, str]:
+    return {name: value for name, value in (params or {}).items() if name != LEVELS_PARAM}
 
 
 def _plain(item: object) -> dict[str, object]:
@@ -104,6 +110,8 @@ def _sign(options: argparse.Namespace, screen: Screen) -> int:
     signer = signer_at(options.key[0])
 
     def do(session: Session, _tell: Tell) -> Iterable[Receipt]:
+        for line in shown_levels(find(session, options.id).request.params):
+            screen.say(f"signed with this request: {line}")
         return sign(session, options.subcommand, options.id, signer, **said)
 
     with opened(options, screen, "write") as session:

@@ -17,6 +17,7 @@ import msgspec
 from kfm.crypto.custodian_key import CustodianKey
 from kfm.engine.acquire import layout_of
 from kfm.engine.protected import protection as keys
+from kfm.engine.protected.mask_columns import check_columns, check_places
 from kfm.engine.run_context import RunContext
 from kfm.errors import BadInput, Denied, Refused
 from kfm.masking.fingerprints import Fingerprints, Marker
@@ -86,8 +87,10 @@ def mask_source(
     key = protection.key_of(standing.custodians[0])
     with rows() as file:
         table = columns_of(file, contract, name)
+    check_columns(policy, table, name, has_header=contract.format == "csv")
     made = _made(context, table, prepare(policy, standing, keys.public_ids(key)), key, standing)
     records, bound = in_public_order(made.records), made.bound
+    check_places(records, policy, name)
     protection.facts.remember(key.key_id, made.learned.stored(), made.seen)
     protection.facts.prints[key.key_id, ref.content_hash] = _prints(key, table, policy, bound).stored()
     hidden = _counted(records, bound, max(map(len, table.values()), default=0))

@@ -3,6 +3,7 @@ nothing is published."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from tests.project.guides import blocks
 SAFE = Path("../safe")  # where keys are
 PAGE = ROOT / "docs" / "guides" / "stewards.md"
 SECRETS = ("14XX10", "38.412345", "97.512345", "37.654321", "cottonwood", "ask at the farm", "county is known")
-LABELS, CONFIG, MASK = "labels.yml", "kfm.yml", "mask.yml"
+LABELS, CONFIG, MASK = "labels.yml", "kfm.yml", "sites-mask.yml"
 NONE = "version: 1\nlabels: []\n"
 
 Do = Callable[[], None]
@@ -86,7 +87,11 @@ def as_utf_16() -> None:
 def under_another_source() -> None:
     write("data/towns.csv", "town,people\nHays,21000\n")
     without(CONFIG, "mask:")()
-    swap(CONFIG, "    outputs:\n", "      towns: {uri: data/towns.csv, format: csv, mask: mask.yml}\n    outputs:\n")()
+    swap(
+        CONFIG,
+        "    outputs:\n",
+        "      towns: {uri: data/towns.csv, format: csv, mask: sites-mask.yml}\n    outputs:\n",
+    )()
     swap(CONFIG, "        from: sites\n", "        from: sites\n      towns:\n        from: towns\n")()
 
 
@@ -103,7 +108,7 @@ WRITTEN: dict[str, Slip] = {
     "a misspelt key of a label": Slip(swap(LABELS, "sensitivity:", "sensitivty:"), "did you mean sensitivity?"),
     "a misspelt target": Slip(swap(LABELS, "{source:", "{sourc:"), "did you mean source?"),
     "sensitivity in another spelling": Slip(
-        swap(LABELS, "generalised", "generalized"), "labels.yml:5:5: 'generalized' is no word for sensitivity"
+        swap(LABELS, "generalised", "generalized"), "labels.yml:4:5: 'generalized' is no word for sensitivity"
     ),
     "sensitivity in capitals": Slip(
         swap(LABELS, "generalised", "GENERALISED"), "write there: sensitivity: generalised"
@@ -130,10 +135,10 @@ WRITTEN: dict[str, Slip] = {
     "a key twice": Slip(
         swap(LABELS, "    care: community\n", "    care: community\n    care: open\n"), "keep one of them"
     ),
-    "a wrong indentation": Slip(swap(LABELS, "    care:", "   care:"), "labels.yml:6:4: not YAML"),
+    "a wrong indentation": Slip(swap(LABELS, "    care:", "   care:"), "labels.yml:5:4: not YAML"),
     "a tab": Slip(swap(LABELS, "    care:", "\tcare:"), "indent with spaces"),
     "another encoding": Slip(as_utf_16, "save it as UTF-8"),
-    "a label in kfm.yml": Slip(labelled_in_kfm_yml, "kfm.yml:1:1: labels: expected text"),
+    "a label in kfm.yml": Slip(labelled_in_kfm_yml, "labels: expected text"),
     "a renamed label file": Slip(lambda: Path(LABELS).rename("label.yml"), "correct the path in kfm.yml"),
     "a link to nothing": Slip(linked(LABELS, "label.yml"), "correct the path in kfm.yml"),
     "an emptied label file": Slip(
@@ -201,16 +206,17 @@ def plain(text: str) -> str:
     return text.replace(" ", "-")
 
 
-def lay_out() -> None:
-    """Write every file of the guide, and the custodian's key."""
+def lay_out(kfm: Kfm) -> None:
+    """Write the table of the guide, and let its first command write the other files."""
     Path("data").mkdir()
-    SAFE.mkdir(mode=0o700, exist_ok=True)
     for block in blocks(PAGE.read_text()):
         if block.file:
             write(block.file, block.body)
-    key = SAFE / "society.key"
-    key.write_text("9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")
-    key.chmod(0o600)
+        if block.body.startswith("kfm protect data/"):
+            words = shlex.split(block.body.replace("\\\n", " "))[1:]
+            made = kfm(*words)
+            assert made.code == 0, made.err
+            return
 
 
 @pytest.fixture
@@ -218,7 +224,7 @@ def written(kfm: Kfm) -> Kfm:
     """The files and keys of the guide, and nothing run."""
 
     def make() -> None:
-        lay_out()
+        lay_out(kfm)
         make_list(kfm, SAFE, "society")
 
     once("steward-written", [Path(), SAFE], make)
@@ -246,7 +252,8 @@ def publish(kfm: Kfm) -> int:
 
 
 def public() -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in Path("public").rglob("*") if path.is_file()}
+    every = [path for folder in ("public", "catalog") for path in Path(folder).rglob("*") if path.is_file()]
+    return {str(path): path.read_bytes() for path in every}
 
 
 def changed(before: dict[str, bytes]) -> list[str]:

@@ -100,7 +100,7 @@ def test_no_public_group_of_quasi_identifiers_is_smaller_than_k(crowd: Kfm) -> N
     found = groups(rows)
     assert len(rows) == len(FIRST) and len({row["cell"] for row in rows}) == 1
     assert min(found.values()) >= 5
-    assert hits(["14QX1", "38.51", "97.52"]) == []
+    assert hits([*(site for site, *_ in FIRST), "38.5101", "38.5100", "97.5201", "97.5200"]) == []
 
 
 def test_a_coarser_form_is_tried_before_a_value_is_withheld(crowd: Kfm) -> None:

@@ -69,7 +69,8 @@ def _judged(
     """Return whether the accepted rows differ from the source. With `accept`, the accepted rows are written."""
     import pyarrow.parquet as pq
 
-    file = pq.ParquetFile(pa.PythonFile(body, mode="r"), buffer_size=1 << 20, pre_buffer=False)
+    checked = {"page_checksum_verification": True}  # of pages that have a checksum
+    file = pq.ParquetFile(pa.PythonFile(body, mode="r"), buffer_size=1 << 20, pre_buffer=False, **checked)
     schema = file.schema_arrow
     geometry = _geometry(schema, out)
     if not named_apart(schema.names, out) or out.held:

@@ -39,7 +39,26 @@ def geotiff(body: BinaryIO) -> Grid:
         raise NoGrid from None
     if first.width * first.height > MOST_VALUES:
         raise NoGrid(f"it holds more than {MOST_VALUES:,} values", "grid.size")
-    return _opened(rasterio, body, "GTiff", _bands)
+    grid = _opened(rasterio, body, "GTiff", _bands)
+    _check_overviews(rasterio, body)
+    return grid
+
+
+def _check_overviews(rasterio: Any, body: BinaryIO) -> None:
+    """Raise NoGrid unless every value of every overview can be read. A map shows overviews long before it shows the
+    values themselves."""
+    from rasterio.errors import RasterioError
+
+    path = f"/proc/self/fd/{body.fileno()}"
+    try:
+        with rasterio.open(path, driver="GTiff") as file:
+            levels = max((len(file.overviews(band)) for band in range(1, file.count + 1)), default=0)
+        for level in range(levels):
+            with rasterio.open(path, driver="GTiff", overview_level=level) as smaller:
+                for _ in _values(smaller, list(range(1, smaller.count + 1))):
+                    pass
+    except RasterioError as problem:
+        raise NoGrid from problem
 
 
 def grib2(body: BinaryIO) -> Grid:

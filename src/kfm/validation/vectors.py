@@ -29,6 +29,7 @@ from kfm.validation.findings import NOTE, SOURCE, Outcome
 from kfm.validation.geoparquet import GEO, geometry_of
 from kfm.validation.parquet import Judge, named_apart
 from kfm.validation.shapefiles import NoShapefile, Shapefile
+from kfm.validation.vector_integrity import Unfit, check_database, check_flatgeobuf
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,15 +44,6 @@ _SQLITE = b"SQLite format 3\0"
 _GEOPACKAGE = (b"GPKG", b"GP10", b"GP11")  # application ids
 _FLATGEOBUF = b"fgb\x03fgb"
 _GIVEN = "_ogr_geometry_"
-
-
-class Unfit(ValueError):
-    """Raised for a file that must be quarantined as a whole; `rule` names the broken rule."""
-
-    def __init__(self, rule: str, message: str) -> None:
-        super().__init__(message)
-        self.rule = rule
-        self.message = message
 
 
 class _Given(NamedTuple):
@@ -69,6 +61,8 @@ def library(form: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            import sqlite3  # noqa: F401
+
             import pyogrio
             import pyogrio.raw
     except ModuleNotFoundError as problem:
@@ -116,32 +110,41 @@ def _given(pyogrio: Any, body: bytes, contract: DataContract) -> _Given:
     if form == "flatgeobuf":
         if not body.startswith(_FLATGEOBUF):
             raise Unfit("flatgeobuf.unreadable", "it does not begin as FlatGeobuf does")
-        return _Given(body, None, _features(body))
-    _check_database(body)
+        return _Given(body, None, _features(pyogrio, body))
+    _check_header(body)
+    check_database(body)
     layer = _layer(pyogrio, body, contract.layer or "")
     table = _quoted(layer, '"')
     counted = pyogrio.raw.read(body, sql=f"SELECT COUNT(*) AS n FROM {table}")[3]  # noqa: S608
     return _Given(body, layer, int(counted[0][0]))
 
 
-def _features(body: bytes) -> int:
-    """Return how many features the file contains, which must match its header if the header gives a number.
+def _features(pyogrio: Any, body: bytes) -> int:
+    """Return how many features the file contains, which must match its header if the header gives a number, and which
+    its index must lead to if it has one.
 
     The library reads as many as the header says, cuts that number to 32 bits, and leaves the rest unread.
     """
     try:
         said, node = _header(body)
-        at = 12 + struct.unpack_from("<I", body, 8)[0] + _index_bytes(said, node)
+        index = 12 + struct.unpack_from("<I", body, 8)[0]
+        first = at = index + _index_bytes(said, node)
     except struct.error:
         raise Unfit("flatgeobuf.unreadable", "its header cannot be read") from None
-    found, end = 0, len(body)
+    starts, end = [], len(body)
     while at + 4 <= end and (length := int.from_bytes(body[at : at + 4], "little")):
+        starts.append(at - first)
         at += 4 + length
-        found += 1
+    found = len(starts)
     if at != end:
         raise Unfit("flatgeobuf.rows", "its features do not end where it ends, or are not as many as its header says")
     if said not in (0, found):
         raise Unfit("flatgeobuf.rows", f"it says that it has {said:,} rows, and it has {found:,}")
+    if first > index and found:
+        boxes = pyogrio.read_bounds(body)[1].T.tolist()
+        if len(boxes) != found:
+            raise Unfit("flatgeobuf.rows", f"it has {found:,} rows, and {len(boxes):,} could be read")
+        check_flatgeobuf(body[index:first], max(node, 2), starts, boxes)
     return found
 
 
@@ -168,7 +171,7 @@ def _index_bytes(features: int, node: int) -> int:
             return 40 * nodes
 
 
-def _check_database(body: bytes) -> None:
+def _check_header(body: bytes) -> None:
     if not body.startswith(_SQLITE) or len(body) < 100:
         raise Unfit("geopackage.unreadable", "it does not begin as GeoPackage does")
     if body[68:72] not in _GEOPACKAGE:

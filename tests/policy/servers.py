@@ -41,9 +41,16 @@ class Server:
 def real_opa(policies: Policies, folder: Path) -> Iterator[Server]:
     packed = folder / "bundle.tar.gz"
     packed.write_bytes(bundle(policies))
+    with opa_on("-b", str(packed)) as server:
+        yield server
+
+
+@contextmanager
+def opa_on(*loaded: str) -> Iterator[Server]:
+    """`opa run --server` with these arguments."""
     url = f"http://127.0.0.1:{free_port()}"
     command = [tool("opa"), "run", "--server", "--addr", url.removeprefix("http://"), "--skip-version-check"]
-    process = subprocess.Popen([*command, "--log-level", "error", "-b", str(packed)])
+    process = subprocess.Popen([*command, "--log-level", "error", *loaded])
     try:
         for _ in range(300):
             assert process.poll() is None, "OPA did not start"

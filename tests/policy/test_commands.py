@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from kfm.policy.policy_bundle import read_files, shipped, with_own
+from kfm.policy.policy_bundle import bundle, read_files, shipped, with_own
 from tests.cli.conftest import Answer, Kfm
 from tests.cli.conftest import kfm as kfm
 from tests.cli.conftest import place as place
 from tests.cli.conftest import plain_environment as plain_environment
 from tests.policy.examples import example
-from tests.policy.servers import free_port, pretending, real_opa, saying
+from tests.policy.servers import free_port, opa_on, pretending, real_opa, saying
 
 NAME = "rain-gauges"
 OWN = """package main
@@ -186,6 +186,18 @@ def test_an_odd_server_denies_every_step_and_stops_nothing_else(site: Kfm, said:
         assert promoted.code == 4 and "engine: " in promoted.err and asked
         assert site("run", NAME, "--force", "--reason", "again").code == 4
     assert site("refs", "list", "published/", "--json").data == []
+
+
+def test_the_bundle_that_a_command_writes_is_served_and_believed(site: Kfm, tmp_path: Path) -> None:
+    path = tmp_path / "policies.tar.gz"
+    answer = site("policy", "bundle", "--out", str(path), "--json")
+    assert answer.code == 0 and answer.data["digest"] == shipped().digest, answer.err
+    assert path.read_bytes() == bundle(shipped())
+    assert "opa run --server -b" in site("policy", "bundle").err
+    assert site("policy", "bundle", "--out", ".").code == 3
+    with opa_on("-b", str(path)) as server:
+        say(f"policy: {{url: '{server.url}', timeout_s: 30}}")
+        assert site("policy", "gates", NAME).code == 0
 
 
 def test_a_server_that_is_down_denies_with_a_reason_that_the_receipt_has(site: Kfm) -> None:

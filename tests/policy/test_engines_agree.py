@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 import regorus
+from msgspec.structs import replace
 
 from kfm.policy.decision import decide, over_http
 from kfm.policy.policy_bundle import policies, shipped
-from kfm.policy.rego_engines import Embedded, Opa, Unanswered
-from tests.policy.examples import EXAMPLES, TOLERATED, changes, example, paths
-from tests.policy.servers import Server, real_opa
+from kfm.policy.rego_engines import Embedded, Opa, Unanswered, same_policies
+from tests.policy.examples import EXAMPLES, ROOT, TOLERATED, changes, example, paths
+from tests.policy.servers import Server, opa_on, real_opa
 from tests.sampling import sampled
 
 PARTS = 20
@@ -148,6 +149,40 @@ def test_a_server_with_other_policies_denies(server: Server) -> None:
     newer = policies({name: text + "\n# newer\n" for name, text in shipped().files})
     decision = over_http(server.url, policies=newer).decide(example("promotion"))
     assert decision.allow is False and decision.rules == ["engine.stale"]
+
+
+def test_a_server_started_on_the_folder_of_the_policies_is_believed_and_one_with_other_policies_is_not() -> None:
+    with opa_on(str(ROOT / "policies")) as folder:
+        for gate in EXAMPLES:
+            mine = decide(example(gate))
+            assert over_http(folder.url, timeout_s=30).decide(example(gate)) == replace(mine, engine="opa")
+        newer = policies({name: text.replace("public", "pub1ic") for name, text in shipped().files})
+        denied = over_http(folder.url, timeout_s=30, policies=newer).decide(example("promotion"))
+    assert denied.allow is False and denied.reasons == [
+        "engine: the policy server has other policies: `kfm policy bundle` writes those in force"
+    ]
+
+
+TEXTS = [text for _, text in shipped().files]
+
+
+@pytest.mark.parametrize(
+    ("texts", "same"),
+    [
+        (TEXTS, True),
+        (["# ours\n\n" + text for text in reversed(TEXTS)], True),
+        ([*TEXTS, "package kfm.promotion_test\n\ntest_it if true\n"], True),
+        ([*TEXTS, "package elsewhere\n"], True),
+        (TEXTS[1:], False),
+        ([*TEXTS, "package kfm\n\npromotion.allow := true\n"], False),
+        ([*TEXTS, "package kfm.promotion\n\nholds.more := true\n"], False),
+        ([*TEXTS, "package kfm.promotion.verdict\n\nallow := true\n"], False),
+        ([*TEXTS, 'package kfm["promotion"]\n\nallow := true\n'], False),
+        ([*TEXTS[1:], TEXTS[0] + "\nallow := true\n"], False),
+    ],
+)
+def test_policies_are_compared_by_their_rules_and_not_by_names_or_comments(texts: list[str], same: bool) -> None:
+    assert same_policies(texts, shipped()) is same
 
 
 def test_a_server_without_the_policy_denies(server: Server) -> None:

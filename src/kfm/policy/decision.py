@@ -144,7 +144,8 @@ def decider_of(policies: Policies, url: str = "", timeout_s: float = 2.0) -> Dec
 
 def over_http(url: str, *, timeout_s: float = 2.0, policies: Policies | None = None) -> Decider:
     """Return a decider over an OPA server. A server with other policies is stale, and its answers are denials."""
-    return Decider(Opa(url, timeout_s=timeout_s), policies or shipped())
+    given = policies or shipped()
+    return Decider(Opa(url, timeout_s=timeout_s, policies=given), given)
 
 
 def decide(question: PolicyQuestion | Mapping[str, Any], decider: Decider | None = None) -> PolicyDecision:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     import http.client
 
 MAX_ANSWER = 1 << 20
-_DATA = "/v1/data/kfm/"
+MAX_LISTED = 64 << 20  # the texts of all policies, with their syntax trees
+_DATA, _POLICIES, _QUERY = "/v1/data/kfm/", "/v1/policies", "/v1/query"
 
 
 class Unanswered(Exception):
@@ -111,12 +112,15 @@ def _kept(gate: str, digest: str) -> Any:
 
 
 class Opa:
-    """A policy engine that asks an OPA server over HTTP. A call takes at most `timeout_s` in all, including name lookup
-    and slow answers: it runs in a thread, which is abandoned when the time is over."""
+    """A policy engine that asks an OPA server over HTTP. A call takes at most `timeout_s`, including name lookup and
+    slow answers: it runs in a thread, which is abandoned when the time is over.
+
+    A server that was started on KFM's bundle names its policies in every answer. One that was started on a folder of
+    policies names none: it is asked for their texts, and answers only if they are `policies`."""
 
     name = "opa"
 
-    def __init__(self, url: str, *, timeout_s: float = 2.0) -> None:
+    def __init__(self, url: str, *, timeout_s: float = 2.0, policies: Policies | None = None) -> None:
         from urllib.parse import urlsplit
 
         try:
@@ -128,15 +132,42 @@ class Opa:
             raise _no_address()
         self._secure, self._host, self._port, self._path = secure, host, port, parts.path.rstrip("/")
         self._timeout_s = timeout_s
+        self._policies = policies
 
     def ask(self, gate: str, body: bytes) -> bytes:
+        answer = _answer(*self._call("POST", f"{_DATA}{gate}/verdict", b'{"input":' + body + b"}"))
+        result = _result(answer)
+        if self._policies is not None and _is_unnamed(result):
+            return self._unnamed(gate, body, self._policies)
+        return bytes(result)
+
+    def _unnamed(self, gate: str, body: bytes, policies: Policies) -> bytes:
+        """Return the answer of a server whose policies have no name, after a comparison of their texts. The name that
+        every answer repeats is part of the query."""
+        listed = _result(_answer(*self._call("GET", _POLICIES, b""), most=MAX_LISTED))
+        try:
+            texts = [module.raw for module in msgspec.json.decode(listed, type=list[_Module])]
+        except (msgspec.DecodeError, msgspec.ValidationError):
+            raise Unanswered("the policy server does not say which policies it has") from None
+        if not same_policies(texts, policies):
+            raise Unanswered("the policy server has other policies: `kfm policy bundle` writes those in force")
+        named = f'verdict := data.kfm.{gate}.verdict with data.kfm.bundle as {{"digest": "{policies.digest}"}}'
+        asked = b'{"query":' + msgspec.json.encode(named) + b',"input":' + body + b"}"
+        found = _result(_answer(*self._call("POST", _QUERY, asked)))
+        try:
+            (only,) = msgspec.json.decode(found, type=list[_Found])
+        except (msgspec.DecodeError, msgspec.ValidationError, ValueError):
+            raise Unanswered("the policy server gives no verdict") from None
+        return bytes(only.verdict)
+
+    def _call(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         said: list[tuple[int, bytes]] = []
         failed: list[Exception] = []
         line = self._connection()
 
         def talk() -> None:
             try:
-                said.append(_exchange(line, f"{self._path}{_DATA}{gate}/verdict", body))
+                said.append(_exchange(line, method, f"{self._path}{path}", body))
             except Exception as problem:
                 failed.append(problem)
 
@@ -146,7 +177,7 @@ class Opa:
         late = thread.is_alive()  # before hanging up, which also ends the thread with an error
         _hang_up(line)
         if said:
-            return _result(*said[0])
+            return said[0]
         slow = late or any(isinstance(problem, TimeoutError) for problem in failed)
         raise Unanswered("the policy server is too slow" if slow else "the policy server does not answer")
 
@@ -162,10 +193,10 @@ def _no_address() -> BadInput:
     return BadInput("the address of the OPA server is not a URL", hint="write http://HOST:PORT")
 
 
-def _exchange(line: http.client.HTTPConnection, path: str, body: bytes) -> tuple[int, bytes]:
-    line.request("POST", path, b'{"input":' + body + b"}", {"Content-Type": "application/json"})
+def _exchange(line: http.client.HTTPConnection, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+    line.request(method, path, body or None, {"Content-Type": "application/json"})
     answer = line.getresponse()
-    return answer.status, answer.read(MAX_ANSWER + 1)
+    return answer.status, answer.read(MAX_LISTED + 1 if path.endswith(_POLICIES) else MAX_ANSWER + 1)
 
 
 def _hang_up(line: http.client.HTTPConnection) -> None:
@@ -178,15 +209,72 @@ def _hang_up(line: http.client.HTTPConnection) -> None:
     line.close()
 
 
-def _result(status: int, content: bytes) -> bytes:
+def _answer(status: int, content: bytes, most: int = MAX_ANSWER) -> dict[str, msgspec.Raw]:
     if status != 200:
         raise Unanswered("the policy server answers with an error")
-    if len(content) > MAX_ANSWER:
+    if len(content) > most:
         raise Unanswered("the policy server says too much")
     try:
-        answer = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+        return msgspec.json.decode(content, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, msgspec.ValidationError):
         raise Unanswered("the policy server does not answer with an object") from None
+
+
+def _result(answer: dict[str, msgspec.Raw]) -> msgspec.Raw:
     if "result" not in answer:
         raise Unanswered("the policy server knows no such policy")
-    return bytes(answer["result"])
+    return answer["result"]
+
+
+def _is_unnamed(result: msgspec.Raw) -> bool:
+    """Return whether a verdict names no policies, as from a server that was not started on a bundle."""
+    try:
+        return msgspec.json.decode(result, type=_Named).policy == ""
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return False
+
+
+class _Named(msgspec.Struct):
+    policy: str
+
+
+class _Module(msgspec.Struct):
+    raw: str = ""
+
+
+class _Found(msgspec.Struct):
+    verdict: msgspec.Raw
+
+
+def same_policies(texts: list[str], policies: Policies) -> bool:
+    """Return whether modules are these policies. Names of files, comments and empty lines do not matter. Further
+    modules, such as tests, are accepted only in packages from which no rule reaches into a package of the policies."""
+    wanted = [_meaning(text) for _, text in policies.files]
+    packages = {_package(text) for text in wanted}
+    rest = []
+    for text in map(_meaning, texts):
+        if text in wanted:
+            wanted.remove(text)
+        else:
+            rest.append(_package(text))
+    return not wanted and not any(_touches(one, other) for one in rest for other in packages)
+
+
+def _meaning(text: str) -> str:
+    """Return the lines of a module without comments of whole lines. A text with a raw string over several lines stays
+    as it is, because a line in such a string may look like a comment."""
+    lines = [line.rstrip() for line in text.splitlines()]
+    code = [line for line in lines if line and not line.lstrip().startswith("#")]
+    return text if any(line.count("`") % 2 for line in code) else "\n".join(code)
+
+
+def _package(text: str) -> tuple[str, ...]:
+    """Return the parts of a module's package; none if they cannot be told, which touches everything."""
+    first = next((line for line in text.splitlines() if line.startswith("package ")), "")
+    name = first.removeprefix("package ").strip()
+    return tuple(name.split(".")) if name.replace(".", "").replace("_", "").isalnum() else ()
+
+
+def _touches(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Return whether one package contains the other."""
+    return one[: len(other)] == other[: len(one)]

@@ -12,6 +12,7 @@ from kfm.app.metadata.schema_store import LACKING, is_installed
 from kfm.app.runs.trigger_request import default_actor
 from kfm.app.session.backends import folders, place_verdicts
 from kfm.app.session.datasets import dataset_names, dataset_updater
+from kfm.app.session.key_list_file import key_list_in_force
 from kfm.app.session.protection_files import readable_objects
 from kfm.app.session.session import Session, load, open_tables, session_on
 from kfm.app.stewards.evidence import RESTORE, evidence_checks
@@ -52,6 +53,7 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[CheckResult]:
         pending = sorted(session.state.outbox.due("publish"))
         why = "`kfm resume` delivers what was committed and is still pending" if pending else ""
         found.append(CheckResult(check="publish.waiting", ok=True, found=", ".join(pending) or "0", why=why))
+        found += key_verdicts(session)
         unfit = label_verdicts(session)
         found += unfit
         found += published_verdicts(session, unfit=bool(unfit))
@@ -78,6 +80,7 @@ def at_a_glance(session: Session) -> list[CheckResult]:
         contract_verdicts(resolved)
         + places
         + catalog_verdicts(resolved)
+        + key_verdicts(session)
         + label_verdicts(session)
         + sink_verdicts(session)
     )
@@ -151,6 +154,15 @@ def code_verdicts(session: Session) -> list[CheckResult]:
             )
         )
     return found
+
+
+def key_verdicts(session: Session) -> list[CheckResult]:
+    """Return a failure if the key list is missing or is not the one in force: without it no signature counts."""
+    try:
+        key_list_in_force(session.resolved, session.state)
+    except KfmError as problem:
+        return [CheckResult(check="keys.list", ok=False, found=problem.message, why=problem.hint)]
+    return []
 
 
 def label_verdicts(session: Session) -> list[CheckResult]:

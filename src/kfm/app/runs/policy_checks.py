@@ -20,7 +20,7 @@ from kfm.model import refs
 from kfm.model.records import Decision, RefMove
 from kfm.model.zone_requests import Asking, StepUp
 from kfm.policy.checksums import intact_checksums
-from kfm.policy.policy_bundle import SHIPPED, read_files
+from kfm.policy.policy_bundle import SHIPPED, bundle, read_files
 from kfm.policy.question_builder import VersionFacts, to_published
 from kfm.policy.rule_report import PolicyTest as PolicyTest
 from kfm.policy.rule_report import RuleResult as RuleResult
@@ -52,6 +52,12 @@ def ask_all(session: Session, dataset: str, to: To, version: str = "") -> list[D
         move = RefMove(ref=refs.published(dataset), before=session.state.refs.at(refs.published(dataset)), after=digest)
         found.append(gates.published(session.state, session.objects, move, asking=asking))
     return found
+
+
+def bundle_of(resolved: Resolved) -> tuple[str, bytes]:
+    """Return the digest of the policies in force, and the bundle of them for an OPA server."""
+    given = policies_of(resolved)
+    return given.digest, bundle(given)
 
 
 def exit_code(decisions: list[Decision]) -> int:

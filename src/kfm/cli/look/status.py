@@ -71,7 +71,8 @@ def _tell(screen: Screen, found: Status, *, everything: bool) -> None:
     _tell_next(screen, found.next)
     bad = [check for check in found.checks if not check.ok]
     for check in bad[:STEPS]:
-        screen.text(_folded(f"doctor: {clean(check.check)}: {clean(check.found)}"))
+        cure = f"; {clean(check.why)}" if check.why else ""
+        screen.text(_folded(f"doctor: {clean(check.check)}: {clean(check.found)}{cure}"))
     if len(bad) > STEPS:
         screen.line(f"doctor: … and {len(bad) - STEPS} more")
     if not bad:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
-from kfm.app.runs.policy_checks import ask_all, check_file, exit_code, explain, is_file, own_tests, policies_in_force
+from kfm.app.runs.policy_checks import (
+    ask_all,
+    bundle_of,
+    check_file,
+    exit_code,
+    explain,
+    is_file,
+    own_tests,
+    policies_in_force,
+)
+from kfm.app.runs.run_exports import write_file
+from kfm.app.session.input_checks import one_line
 from kfm.cli.operation import deploy
 from kfm.cli.render import Screen
 from kfm.cli.session import known_dataset, opened, settings
-from kfm.errors import EXIT_CODES
+from kfm.errors import EXIT_CODES, BadInput
 from kfm.model import refs
 
 if TYPE_CHECKING:
@@ -45,6 +57,15 @@ def arguments(parser: Parser) -> None:
         policy_test,
         "Run the tests of the policies that this installation adds",
         "By `opa` if it is installed, else in this process. Exit 1 if one fails, or if there is none.",
+    )
+    bundled = parser.command(
+        "bundle",
+        policy_bundle,
+        "Write the policies in force as a bundle for an OPA server",
+        "Start the server with `opa run --server -b FILE`, and name it in policy.url. Equal policies give equal bytes.",
+    )
+    bundled.add_argument(
+        "--out", default="kfm-policies.tar.gz", metavar="FILE", help="where to write it (default: kfm-policies.tar.gz)"
     )
     deployed = parser.command(
         "deploy",
@@ -124,6 +145,21 @@ def _show(screen: Screen, decisions: list[Decision]) -> None:
         rows += [("", "warn", "", warning) for warning in decision.warnings]
         rows += [("", "must", "", duty.do) for duty in decision.obligations]
     screen.table(("gate", "answer", "rule", "why"), rows)
+
+
+def policy_bundle(options: argparse.Namespace, screen: Screen) -> int:
+    digest, body = bundle_of(settings(options))
+    path = os.path.abspath(one_line("--out", options.out, 4000))
+    if not options.out or os.path.isdir(path):
+        raise BadInput("--out is not the name of a file", hint="write --out kfm-policies.tar.gz")
+    size = write_file(path, [body])
+    if screen.json:
+        screen.data({"written": options.out, "digest": digest, "bytes": size})
+    else:
+        screen.say(
+            f"{options.out}: policies {digest[:19]}, {size} bytes; `opa run --server -b {options.out}` serves them"
+        )
+    return EXIT_CODES["done"]
 
 
 def policy(options: argparse.Namespace, screen: Screen) -> int:

@@ -300,10 +300,10 @@ def two_cells(view: View, known: Known) -> list[Guess]:
 
 @cache
 def meeting(cell: str, others: tuple[str, ...]) -> Point | None:
-    """The middle of what a cell shares with others, or of its side toward them; None if they hold all of it."""
+    """The middle of what a cell shares with others, or of its side toward them; None if they hold most of it."""
     points = sample(cell)
     shared = [point for point in points if all(holds(other, point) for other in others)]
-    if len(shared) > 0.97 * len(points):
+    if len(shared) > 0.6 * len(points):
         return None
     if shared:
         return statistics.fmean(lat for lat, _ in shared), statistics.fmean(lon for _, lon in shared)

@@ -413,4 +413,10 @@ MENDED: dict[str, Bug] = {
         "    if True:\n",
         "tests/engine/protected/test_private_reasons.py::test_no_file_shows_a_reason_about_protected_data",
     ),
+    "a coarser cell is computed from the place again": Bug(
+        "kfm.masking.first_cells:remembered",
+        "text_of(parent_of(int(first, 16), allowed))",
+        "cell",
+        "tests/attacker/test_histories.py",
+    ),
 }

@@ -1,7 +1,8 @@
 """Cells: a point becomes one H3 cell, and all published geography comes from that cell alone.
 
 A cell is always computed from the point at its own resolution. The parent of a finer cell is not the same: near an edge
-it does not contain the point, and the two cells together would reveal where the edge is.
+it does not contain the point, and the two cells together would reveal where the edge is. Only a record that was
+public in a finer cell gets the parent of that cell: it adds nothing to what readers know already.
 """
 
 from __future__ import annotations
@@ -48,6 +49,11 @@ def cell_of(latitude: float, longitude: float, resolution: int) -> int:
     if not (-90.0 <= latitude <= 90.0 and -180.0 <= longitude <= 180.0):
         raise Refused("a location is not on the earth", rule="mask.location-unreadable")
     return int(library().latlng_to_cell(latitude, longitude, resolution))
+
+
+def parent_of(cell: int, resolution: int) -> int:
+    """Return the cell of a coarser resolution that a cell belongs to."""
+    return int(library().cell_to_parent(cell, resolution))
 
 
 def cells_of(latitudes: Sequence[float], longitudes: Sequence[float], resolution: int) -> list[int]:

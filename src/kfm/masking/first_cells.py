@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from kfm.masking.cells import resolution_of
+from kfm.masking.cells import parent_of, resolution_of, text_of
 from kfm.masking.public_record import WITHHELD, PublicRecord
 
 FirstCells = Mapping[str, str]  # public id: the cell it was first published in
@@ -62,13 +62,19 @@ class Remembered(NamedTuple):
 
 
 def remembered(first: str, cell: str, *, moved: Literal["keep", "withdraw"] = "keep") -> Remembered:
-    """Return the public cell: the first one, unless it is finer than is allowed now."""
+    """Return the public cell: the first one, unless it is finer than is allowed now.
+
+    In that case it is the parent of the first cell, which readers of earlier versions can compute themselves. The
+    coarser cell of the point would often be another one, and both together would show the edge that the point is near.
+    """
     if not first or not cell:
         return Remembered(cell, "first" if cell and not first else "same")
     if first == cell:
         return Remembered(cell, "same")
-    finer = resolution_of(int(first, 16)) > resolution_of(int(cell, 16))
-    if finer or moved == "withdraw":
+    allowed = resolution_of(int(cell, 16))
+    if resolution_of(int(first, 16)) > allowed:
+        return Remembered(text_of(parent_of(int(first, 16), allowed)), "withdraw")
+    if moved == "withdraw":
         return Remembered(cell, "withdraw")
     return Remembered(first, "kept")
 

@@ -321,6 +321,23 @@ def test_a_declared_source_gets_its_mask_and_label_and_every_other_byte_stays(fo
     assert folder("labels", "show", "finds", "--json").data[0]["level"] == "generalised"
 
 
+def test_a_table_that_is_public_already_is_to_be_withdrawn_first(folder: Kfm) -> None:
+    Path("kfm.yml").write_text(
+        "datasets:\n  sites:\n    version: '1.0.0'\n    title: Sites\n    description: Sites.\n    license: CC0-1.0\n"
+        "    sensitivity: public\n    sources:\n      sites: {uri: data/sites.csv, format: csv, contract: {columns: "
+        "[{name: site}]}}\n    outputs:\n      all:\n        from: sites\n"
+    )
+    assert folder("run", "sites").code == folder("publish", "sites", "--reason", "a slip").code == 0
+    found = folder("protect", "sites", "--custodian", "office", "--yes")
+    assert found.code == 0, found.err
+    assert "next: kfm rollback sites --to nothing" in found.err
+    states = step_states(folder)
+    assert states["withdrawal"] == "next" and states["public"] == "later"
+    assert folder("rollback", "sites", "--to", "nothing", "--reason", "exact places").code == 0
+    assert step_states(folder)["people"] == "next"
+    assert not list(Path("public").rglob("*.csv"))
+
+
 def test_a_declared_table_is_read_as_its_contract_says_and_every_name_of_a_file_works(folder: Kfm) -> None:
     for name, sign in (("100% of #1.csv", ","), ("tabs.tsv", "\t")):
         Path("data", name).write_text(table().replace(",", sign))

@@ -83,4 +83,10 @@ STEWARDS: dict[str, Bug] = {
         "if False:",
         "tests/engine/protected/test_remembered_cells.py::test_two_runs_at_once_give_a_place_one_cell",
     ),
+    "protect overlooks what is public already": Bug(
+        "kfm.app.stewards.protection_steps:_withdrawal",
+        "    if not public or _is_masked(session, dataset, public):\n",
+        "    if True:\n",
+        f"{PROTECT}::test_a_table_that_is_public_already_is_to_be_withdrawn_first",
+    ),
 }

@@ -29,8 +29,10 @@ class Step(msgspec.Struct, frozen=True):
 
 
 def steps(session: Session, dataset: str, source: str, custodian: str) -> list[Step]:
-    """Return all steps after the files: people, metadata, signed masking, run, request, signatures, publication."""
+    """Return all steps after the files: withdrawal of an exposed version, people, description, signed masking, run,
+    request, signatures, publication."""
     found = [
+        *_withdrawal(session, dataset),
         _people(session, custodian),
         _metadata(session, dataset),
         _mask(session, dataset, source),
@@ -44,6 +46,21 @@ def steps(session: Session, dataset: str, source: str, custodian: str) -> list[S
             is_next = False
         out.append(step)
     return out
+
+
+def _is_masked(session: Session, dataset: str, version: str) -> bool:
+    made = session.state.ledger.version(dataset, version) if version else None
+    return made is not None and made.standing is not None and made.standing.level == "generalised"
+
+
+def _withdrawal(session: Session, dataset: str) -> list[Step]:
+    """Return the first step where a version is public that was made before the source was protected."""
+    public = session.state.refs.at(refs.published(dataset))
+    if not public or _is_masked(session, dataset, public):
+        return []
+    return [
+        Step("withdrawal", "", "you, now: it is public as it is", f"kfm rollback {dataset} --to nothing --reason …")
+    ]
 
 
 def _people(session: Session, custodian: str) -> Step:
@@ -78,9 +95,7 @@ def _mask(session: Session, dataset: str, source: str) -> Step:
 
 
 def _run(session: Session, dataset: str) -> Step:
-    at = session.state.refs.at(refs.processed(dataset))
-    made = session.state.ledger.version(dataset, at) if at else None
-    if made is None or made.standing is None or made.standing.level != "generalised":
+    if not _is_masked(session, dataset, session.state.refs.at(refs.processed(dataset)) or ""):
         return Step("run", "", "an operator", f"kfm run {dataset}")
     return Step("run", "done", "")
 
@@ -88,7 +103,7 @@ def _run(session: Session, dataset: str) -> Step:
 def _publication(session: Session, dataset: str, custodian: str) -> list[Step]:
     """Return request and signatures: those of the open request, or of the version that is public."""
     processed, public = (session.state.refs.at(ref(dataset)) for ref in (refs.processed, refs.published))
-    if public and public == processed:
+    if public and public == processed and _is_masked(session, dataset, public):
         return [Step("request", "done", ""), Step("signatures", "done", ""), Step("public", "done", "")]
     for order in change_requests(session):
         request = order.request

@@ -10,12 +10,14 @@ import math
 import re
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import h3
 import numpy as np
+
+_KEY = 6  # bytes; no form is shorter
 
 
 class Canary(NamedTuple):
@@ -59,16 +61,101 @@ def needles(canary: Canary) -> dict[str, set[bytes]]:
     return found
 
 
-def hits(body: bytes, canaries: Iterable[Canary]) -> set[tuple[int, str]]:
-    """Which canary was found, and how it was written."""
+@lru_cache(maxsize=4096)
+def encodings(canary: Canary) -> dict[str, set[bytes]]:
+    """The needles, and latitude, longitude and site number as other programs encode text: 116 ways in all."""
+    found = dict(needles(canary))
+    texts = {"latitude": _cut(canary.latitude), "longitude": _cut(canary.longitude), "site": canary.trinomial}
+    for what, text in texts.items():
+        for name, how in _CODINGS.items():
+            found[f"{what} as {name}"] = how(text)
+    for what, value in (("latitude", canary.latitude), ("longitude", canary.longitude)):
+        found[f"{what} as digits alone"] = {_cut(abs(value)).replace(".", "").encode()}
+    return found
+
+
+def _cut(value: float) -> str:
+    """The number with six decimals, cut and not rounded: so it is the beginning of the same number with more."""
+    return f"{value:.9f}"[:-3]
+
+
+def _each(pattern: str, between: str = "") -> Callable[[str], set[bytes]]:
+    """Every character by its number."""
+    return lambda text: {between.join(pattern.format(ord(letter)) for letter in text).encode()}
+
+
+def _digits(zero: str) -> Callable[[str], set[bytes]]:
+    """The digits of another script."""
+    return lambda text: {
+        "".join(chr(ord(zero) + int(letter)) if letter.isdigit() else letter for letter in text).encode()
+    }
+
+
+def _grouped(encode: Callable[[bytes], bytes], size: int, long: int) -> Callable[[str], set[bytes]]:
+    """The whole groups of an encoding that packs `size` bytes into `long` letters, wherever the text begins."""
+
+    def forms(text: str) -> set[bytes]:
+        body = text.encode()
+        found = set()
+        for start in range(size):
+            part = body[start : start + (len(body) - start) // size * size]
+            if len(part) // size * long >= _KEY:
+                found.add(encode(part))
+        return found
+
+    return forms
+
+
+_CODINGS: dict[str, Callable[[str], set[bytes]]] = {
+    "utf-32-le": lambda text: {text.encode("utf-32-le")},
+    "utf-32-be": lambda text: {text.encode("utf-32-be")},
+    "EBCDIC": lambda text: {text.encode("cp500")},
+    "reversed": lambda text: {text[::-1].encode()},
+    "percent": _each("%{:02X}"),
+    "percent in small letters": _each("%{:02x}"),
+    "entities": _each("&#{};"),
+    "hexadecimal entities": _each("&#x{:x};"),
+    "unicode escapes": _each("\\u{:04x}"),
+    "byte escapes": _each("\\x{:02x}"),
+    "octal escapes": _each("\\{:03o}"),
+    "quoted-printable": _each("={:02X}"),
+    "a list of numbers": _each("{}", ","),
+    "a spaced list of numbers": _each("{}", ", "),
+    "a list of hexadecimal numbers": _each("0x{:02x}", ", "),
+    "a hexadecimal dump": _each("{:02x}", " "),
+    "binary digits": _each("{:08b}"),
+    "letters with spaces": lambda text: {" ".join(text).encode()},
+    "letters with zero-width spaces": lambda text: {"\u200b".join(text).encode()},
+    "full-width digits": _digits("\uff10"),
+    "Arabic-Indic digits": _digits("\u0660"),
+    "Devanagari digits": _digits("\u0966"),
+    "mathematical digits": _digits("\U0001d7ce"),
+    "base32": _grouped(base64.b32encode, 5, 8),
+    "base85": _grouped(base64.b85encode, 4, 5),
+    "ascii85": _grouped(base64.a85encode, 4, 5),
+    "uuencode": _grouped(lambda part: binascii.b2a_uu(part)[1:].rstrip(b"\n"), 3, 4),
+}
+
+
+Needles = Callable[[Canary], dict[str, set[bytes]]]
+
+
+@lru_cache(maxsize=8)
+def _wanted(canaries: tuple[Canary, ...], ways: Needles) -> tuple[dict[int, list[tuple[bytes, int, str]]], Any]:
+    """Every form by its first bytes, with the number of its canary and how it is written; and the first bytes."""
     wanted: dict[int, list[tuple[bytes, int, str]]] = {}
     for number, canary in enumerate(canaries):
-        for way, forms in needles(canary).items():
+        for way, forms in ways(canary).items():
             for form in forms:
                 wanted.setdefault(int.from_bytes(form[:_KEY], "little"), []).append((form, number, way))
+    return wanted, np.array(sorted(wanted), dtype=np.uint64)
+
+
+def hits(body: bytes, canaries: Iterable[Canary], ways: Needles = needles) -> set[tuple[int, str]]:
+    """Which canary was found, and how it was written."""
+    wanted, beginnings = _wanted(tuple(canaries), ways)
     seen: set[bytes] = set()
     hay = b"\xff\0\xff".join(views(body, seen)) + bytes(16)
-    beginnings = np.array(sorted(wanted), dtype=np.uint64)
     found = set()
     for start in range(8):  # the first six bytes from every place on, looked up all at once
         words = np.frombuffer(hay[start : start + (len(hay) - start) // 8 * 8], dtype="<u8") & np.uint64(
@@ -80,9 +167,6 @@ def hits(body: bytes, canaries: Iterable[Canary]) -> set[tuple[int, str]]:
                 if hay.startswith(form, place):
                     found.add((number, way))
     return found
-
-
-_KEY = 6  # bytes; no form is shorter
 
 
 def views(body: bytes, seen: set[bytes], depth: int = 3) -> Iterator[bytes]:
@@ -102,6 +186,12 @@ def _packed(body: bytes) -> Iterator[bytes]:
         reader = zlib.decompressobj(wbits=47)
         try:
             yield reader.decompress(body[found.start() :], 1 << 24)
+        except zlib.error:
+            continue
+    for found in re.finditer(rb"PK\x03\x04", body):  # a member of a zip archive
+        lengths = struct.unpack_from("<HH", body[found.start() : found.start() + 30].ljust(30, b"\0"), 26)
+        try:
+            yield zlib.decompressobj(wbits=-15).decompress(body[found.start() + 30 + sum(lengths) :], 1 << 24)
         except zlib.error:
             continue
     for mark, opener in ((b"BZh", bz2.BZ2Decompressor), (b"\xfd7zXZ\0", lzma.LZMADecompressor)):

@@ -3,14 +3,18 @@
 Two datasets read one table of places that exist nowhere else: `sites` leaves through masking, `vault` is restricted and
 computes on the raw rows. What happens to them is what happens: rows are held, a step fails with a row in its exception,
 a process is killed and its run resumed, a version is published, taken back and published again. Nothing readable is
-left anywhere but in the sealed form, which is not readable.
+left anywhere but in the encrypted form, which is not readable. Every reason that is typed names a site, and copies of
+the table in other formats are denied.
 """
 
 from __future__ import annotations
 
+import bz2
 import csv
 import io
+import lzma
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import h3
@@ -19,7 +23,10 @@ import pytest
 from kfm.cli.parser import COMMANDS
 from tests.cli.protected import as_csv, as_geojson
 from tests.engine.installations import Answer, Installation
-from tests.masking.canaries import Canary, hits, needles
+from tests.masking.canaries import Canary, encodings, hits, needles
+from tests.masking.forms import LAYOUTS, as_parquet, as_zip
+from tests.masking.forms import as_csv as points_as_csv
+from tests.masking.notation_forms import Files, Points
 from tests.masking.sites import canaries, rows
 from tests.sampling import stride
 
@@ -68,6 +75,13 @@ datasets:
     updater: updaters.py:Copy
     sources:
       parcels: {uri: parcels.csv, format: text}
+  sketch:
+    title: Sketch
+    license: CC0-1.0
+    sensitivity: public
+    updater: updaters.py:Sketch
+    sources:
+      parcels: {uri: seed.csv, format: text}
 """
 LABELS = """\
 version: 1
@@ -134,6 +148,17 @@ class ByMaterial(Copy):
         return Output.csv(found)
 
 
+class Sketch(Copy):
+    def plan(self, inputs):
+        return Plan([Step(id=f"part-{n}", key=(str(n),), params={"n": n}) for n in range(4)], complete=True)
+
+    def perform(self, step, read):
+        if os.environ.get("DIE_AT") and step.params["n"] == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        with open("sites.csv", "rb") as file:  # what no label says: the code reads the table by itself
+            return Output(body=b"".join(file.readlines()[step.params["n"] :: 4]), media_type="text/plain")
+
+
 class InShards(Copy):
     def inputs(self, trigger, sources):
         return [sources.pin("raw")]
@@ -150,7 +175,7 @@ class InShards(Copy):
         return Output.csv(found)
 """
 # What is there before anything is run: what it says is the steward's own.
-GIVEN = {"sites.csv", "raw.csv", "parcels.csv", "kfm.yml", "labels.yml", "mask.yml", "updaters.py"}
+GIVEN = {"sites.csv", "raw.csv", "parcels.csv", "seed.csv", "kfm.yml", "labels.yml", "mask.yml", "updaters.py"}
 SECRET = {"KFM_SECRET_SOCIETY": KEY}
 
 
@@ -164,6 +189,8 @@ class Site:
         apart = [one._replace(trinomial="23" + one.trinomial[2:]) for one in canaries(count // 2, seed=5)]
         own = canaries(count - len(apart))
         self.canaries = [*own, *apart]
+        # Sites that are in no table, only in reasons. The terminal shows those to a person who has the key.
+        self.typed = [one._replace(trinomial="31" + one.trinomial[2:]) for one in canaries(8, seed=6)]
         self.table = rows(own)
         self.vault = rows(apart)
         self.vault[3] = self.vault[3] | {"age": "nobody knows"}
@@ -174,7 +201,8 @@ class Site:
             (folder / name).write_text(text)
         (folder / "sites.csv").write_bytes(as_csv(self.table))
         (folder / "raw.csv").write_bytes(as_csv(self.vault))
-        (folder / "parcels.csv").write_bytes(b"parcel,county\n1,ford\n")
+        for name in ("parcels.csv", "seed.csv"):
+            (folder / name).write_bytes(b"parcel,county\n1,ford\n")
 
     def kfm(self, *words: str, expect: int | None = 0, **env: str) -> Answer:
         said = {**SECRET, "KFM_LOG": "debug", **env}
@@ -206,6 +234,12 @@ class Site:
         for name in ("sue", "sam"):
             self.kfm("review", "approve", order["id"], "--key", str(safe / f"{name}.key"))
 
+    @property
+    def why(self) -> str:
+        """A reason that says too much, and another one each time."""
+        one = self.typed[len(self.terminal) % len(self.typed)]
+        return f"{one.trinomial} lies at {one.latitude} {one.longitude}, see line {len(self.terminal)}"
+
     def move_one(self, by: float) -> None:
         """A corrected coordinate, far enough to cross the edge of a cell."""
         moved = self.table[5] | {"lat": repr(float(self.table[5]["lat"]) + by)}
@@ -234,9 +268,19 @@ class Site:
         """In which files there is something, and how it is written."""
         found = {}
         for name, body in self.left().items():
-            if ways := {way for _, way in hits(body, self.canaries)}:
+            typed = [] if name == "the terminal" else self.typed
+            if ways := {way for _, way in hits(body, self.canaries + typed, encodings)}:
                 found[name] = ways
         return found
+
+
+PACKED: tuple[Callable[[Points], Files], ...] = (
+    as_zip,
+    as_parquet,
+    LAYOUTS["geopackage"],
+    lambda points: {"a.csv.bz2": bz2.compress(points_as_csv(points)["a.csv"])},
+    lambda points: {"a.csv.xz": lzma.compress(points_as_csv(points)["a.csv"])},
+)
 
 
 def everything(site: Site) -> None:
@@ -250,23 +294,30 @@ def everything(site: Site) -> None:
     site.kfm("runs", "list")
     site.kfm("resume", "--verbose")
     site.kfm("plan", "sites")
-    site.by_order("promote", "sites", "--reason", "cells for the public")
+    site.by_order("promote", "sites", "--reason", site.why)
     site.move_one(0.2)
     site.kfm("run", "sites", "vault", "--artifacts", str(site.folder / "artifacts"))
-    site.by_order("promote", "sites", "--reason", "a correction")
-    site.by_order("rollback", "sites", "--reason", "too early")
-    site.by_order("promote", "sites", "--reason", "now")
-    site.kfm("promote", "vault", "--reason", "a slip", expect=4)
+    site.by_order("promote", "sites", "--reason", site.why)
+    site.by_order("rollback", "sites", "--reason", site.why)
+    site.by_order("promote", "sites", "--reason", site.why)
+    site.kfm("promote", "vault", "--reason", site.why, expect=4)
     for copy in (as_csv(site.table, end="\r\n"), as_csv(site.table, "lng", "lat"), as_geojson(site.table)):
         (site.folder / "parcels.csv").write_bytes(copy)
         site.kfm("run", "parcels", "--json", expect=4)
-    site.kfm("run", "sites", "vault", "--force", "--reason", "once more")
+    points = [(row["lat"], row["lng"]) for row in site.table]
+    for packed in PACKED[:: stride(5)]:
+        (site.folder / "parcels.csv").write_bytes(next(iter(packed(points).values())))
+        site.kfm("run", "parcels", expect=4)
+    site.kfm("run", "sketch", DIE_AT="1", expect=-9)
+    assert site.leaks() == {}
+    site.kfm("resume", expect=4)
+    site.kfm("run", "sites", "vault", "--force", "--reason", site.why)
     forms: tuple[tuple[str, ...], ...] = ((), ("--json",))
     for n, words in enumerate(LOOKING):
         for form in forms[n % stride(2) :: stride(2)]:
             site.kfm(*words, *form, expect=CODES.get(words, 0))
     site.kfm("runs", "compact")
-    site.kfm("run", "sites", "vault", "--force", "--reason", "again", "--verbose")
+    site.kfm("run", "sites", "vault", "--force", "--reason", site.why, "--verbose")
 
 
 # In every grammar that others read, once there is a command for it.

@@ -33,9 +33,9 @@ STEWARD_SLIPS: dict[str, Bug] = {
         f"{SLIPS}[written-a-custodian-that-kfm.yml-does-not-name]",
     ),
     "a custodian may have no steward": Bug(
-        f"{MISTAKES}:_custodians",
-        "elif not _has_steward(session, name):",
-        "elif False:",
+        f"{MISTAKES}:without_stewards",
+        "if not _has_steward(session, name):",
+        "if False:",
         f"{SLIPS}[written-a-custodian-that-the-key-list-does-not-name]",
     ),
     "a custodian may protect nothing": Bug(

@@ -245,7 +245,7 @@ def test_data_that_no_label_calls_public_is_withheld(started: Kfm) -> None:
 
 def test_a_source_that_became_protected_is_not_named_any_more(site: Kfm) -> None:
     public, shut = dataset("open", "copy.csv", sensitivity="public"), dataset("shut", "copy.csv", mask=True)
-    installation(public)
+    installation(public, custodians=False)
     Path("copy.csv").write_text("trinomial,kind,found,lat,lon,note\nA1,camp,1950-01-01,38.1,-99.2,x\n")
     labels()
     assert site("run", "open").code == 0
@@ -275,7 +275,7 @@ def test_an_address_or_a_content_that_is_guessed_can_be_compared_with_nothing(si
     """A digest of what one of a few words would be is as good as the word."""
     later = level.startswith("public")
     public = dataset("open", "sites.csv", sensitivity="public")
-    installation(public)
+    installation(public, custodians=False)
     labels()
     if later:
         assert site("run", "open").code == 0

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from operator import is_
 from typing import TYPE_CHECKING, NamedTuple
 
+from kfm.app.authority.authorization import labelled
 from kfm.app.authority.keyring import now
 from kfm.app.authority.label_change import weigh as weigh_labels
-from kfm.app.authority.label_mistakes import label_mistakes, place_of, unsigned_openings
+from kfm.app.authority.label_mistakes import label_mistakes, place_of, unsigned_openings, without_stewards
 from kfm.app.authority.labels_in_force import labels_in_force, read_bytes
 from kfm.app.authority.mask_change import weigh as weigh_mask
 from kfm.app.session.protection_files import NO_LABELS, is_configured, labels_of
@@ -59,6 +60,10 @@ def check(session: Session, unready: BadInput | None, updater: Updater, trigger:
     for problem in session.resolved.mistakes:
         raise problem
     check_all(session, labels)
+    if updater.moves_only:
+        of = labelled(session, trigger.dataset)
+        for problem in without_stewards(session, of.custodians if of is not None and of.level != "public" else ()):
+            raise problem
     if unready is not None and moved != refs.LABELS:
         raise unready
 

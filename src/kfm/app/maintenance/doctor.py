@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from kfm.app.authority.classification import declared_settings
 from kfm.app.authority.gates import Gates
 from kfm.app.authority.label_match import problems
+from kfm.app.authority.label_mistakes import without_stewards
+from kfm.app.authority.labels_in_force import labels_in_force
 from kfm.app.metadata.ledger_sinks import sink_progress
 from kfm.app.metadata.schema_store import LACKING, is_installed
 from kfm.app.runs.trigger_request import default_actor
@@ -170,8 +173,17 @@ def label_verdicts(session: Session) -> list[CheckResult]:
     publishing."""
     return [
         CheckResult(check="labels.match", ok=False, found=problem.message, why=problem.hint)
-        for problem in problems(session)
+        for problem in (*problems(session), *_unsigned_for(session))
     ]
+
+
+def _unsigned_for(session: Session) -> Iterator[BadInput]:
+    """Yield the custodians of labels for whom no person of the key list could sign."""
+    try:
+        labels = labels_in_force(session)
+    except BadInput:  # `problems` reports it
+        return
+    yield from without_stewards(session, sorted({label.custodian for label in labels.labels} - {""}))
 
 
 def published_verdicts(session: Session, *, unfit: bool = False) -> list[CheckResult]:

@@ -6,7 +6,9 @@ the terminal. The places are searched as they are written in many ways, packed a
 
 from __future__ import annotations
 
+import hashlib
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.app.previews.test_killed_anywhere import DYING
 from tests.cli.conftest import Kfm
 from tests.engine.protected.test_forms import PATHS, ROWS, _write, authored, known  # noqa: F401
 from tests.masking import forms
@@ -81,6 +84,7 @@ def test_a_denied_copy_cannot_be_read_in_the_store(known: Kfm, names: list[str],
 
 
 KILLED = """
+import hashlib
 import os
 
 given = Given.perform
@@ -184,6 +188,8 @@ def test_a_run_that_passes_leaves_no_encrypted_copy_behind(known: Kfm) -> None: 
     assert ran.code == 0, ran.err
     assert _encrypted() == before
     assert "towns and counties" in known("cat", "processed/parks", "1").out
+    Path("seed.csv").touch()
+    assert "noop" in known("run", "parks").out and _encrypted() == before
     assert known("doctor", "--deep").code == 0
 
 
@@ -207,3 +213,86 @@ def test_an_error_of_author_code_does_not_quote_a_protected_row(known: Kfm) -> N
         assert ran.code == 1 and "ValueError" in ran.err
         assert readable(ran.out + ran.err) == {}
     assert "bad row 7" in ran.err
+
+
+@pytest.mark.long
+def test_a_journal_of_lines_shows_nothing_of_a_denied_copy(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KFM_STATE", "jsonl:.kfm/state.jsonl")
+    known = request.getfixturevalue("known")  # noqa: F811
+    files = forms.DENIED["two files"](ROWS)
+    authored("parks", files)
+    ran = known("run", "parks")
+    assert ran.code == 4 and "gate." in ran.err and Path(".kfm/state.jsonl").stat().st_size > 10_000
+    # A row of a journal is base64 at any offset, and the search opens that.
+    assert readable(ran.out + ran.err, copies=files.values()) == {}
+
+
+def dies(at: int, *words: str) -> str | None:
+    """Kill a command before or after its transaction of this number; return what it had printed, None if it ended."""
+    done = subprocess.run(
+        [sys.executable, "-c", DYING, *words],
+        env={**os.environ, "DIE_AT": str(at)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout + done.stderr if done.returncode == -signal.SIGKILL else None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(4))
+def test_a_run_that_is_denied_can_be_killed_anywhere(known: Kfm, part: int) -> None:  # noqa: F811
+    files = forms.DENIED["a file for each row"](ROWS)
+    killed = 0
+    for at in range(1 + part, 400, 4):
+        name = f"parks{at}"
+        authored(name, files)
+        if (said := dies(at, "run", name)) is None:
+            break
+        killed += 1
+        assert readable(said, copies=files.values()) == {}
+        ended = known("resume")
+        again = known("run", name)
+        assert again.code == 4 and "gate." in again.err
+        assert readable(ended.out + ended.err + again.err, copies=files.values()) == {}
+    assert killed
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(4))
+def test_a_run_that_passes_can_be_killed_anywhere(known: Kfm, part: int) -> None:  # noqa: F811
+    files = {"small": b"a,b\n1,2\n", "large": b"towns and counties\n" * 10_000}
+    killed = 0
+    for at in range(1 + part, 400, 4):
+        name = f"parks{at}"
+        authored(name, files)
+        if dies(at, "run", name) is None:
+            break
+        killed += 1
+        known("resume")
+        assert known("run", name).code == 0
+        for n, body in enumerate(files.values()):
+            assert known("cat", f"processed/{name}", str(n)).out == body.decode()
+        assert _waiting() == 0
+    assert killed and known("doctor", "--deep").code == 0
+
+
+def _waiting() -> int:
+    """The number of objects that wait for a verdict."""
+    with sqlite3.connect(f"file:{Path('.kfm/state.db').resolve()}?mode=ro", uri=True) as state:
+        return int(state.execute("SELECT count(*) FROM standings WHERE key LIKE 'unjudged/%'").fetchone()[0])
+
+
+def test_a_forced_run_repairs_a_damaged_source_next_to_protected_data(known: Kfm) -> None:  # noqa: F811
+    authored("parks", {"a": b"1"})
+    seed = Path("seed.csv")
+    seed.write_text("a,b\n" + "1,2\n" * 30_000)
+    assert known("run", "parks").code == 0
+    digest = hashlib.sha256(seed.read_bytes()).hexdigest()
+    stored = Path(".kfm/objects/sha256", digest[:2], digest[2:])
+    stored.write_bytes(stored.read_bytes().replace(b"1", b"3", 1))
+    assert known("doctor", "--deep").code != 0
+    assert known("run", "parks", "--force", "--reason", "the disk was damaged").code == 0
+    assert known("doctor", "--deep").code == 0 and _waiting() == 0

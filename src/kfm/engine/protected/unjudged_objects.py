@@ -23,7 +23,7 @@ from kfm.engine.protected.encrypted_objects import (
     EncryptedStaging,
     plain,
 )
-from kfm.errors import Denied
+from kfm.errors import Corrupt, Denied
 from kfm.model.canonical import canonical
 from kfm.model.ports import INLINE_MAX, Objects, Staging, State, Tx
 from kfm.model.records import Classification
@@ -89,6 +89,8 @@ class UnjudgedObjects:
             if self._is_encrypted(body[:HEADER]):
                 tx.objects([(name, body)])
                 continue
+            if self.is_in_clear(name):
+                continue
             stored = b"".join(encrypted([body], self._key))
             under = "sha256:" + hashlib.sha256(stored).hexdigest()
             tx.objects([(under, stored)])
@@ -149,6 +151,18 @@ class UnjudgedObjects:
                 rule="key.missing",
             )
         return found
+
+    def is_in_clear(self, digest: str) -> bool:
+        """Return whether the store has these bytes as they are, undamaged: a forced run repairs damaged ones."""
+        try:
+            if self._objects.has(digest):
+                with self._objects.open(digest) as file:
+                    while file.read(1 << 20):
+                        pass
+                return True
+        except Corrupt:
+            pass
+        return False
 
     def _waiting(self, digest: str) -> tuple[str, ...]:
         row = self._state.protected.standing(f"unjudged/{digest}")
@@ -223,8 +237,12 @@ class _Staging:
         return self._inner
 
     def commit(self) -> tuple[str, int]:
-        (self._inner or self._begin()).commit()
-        return "sha256:" + self._hash.hexdigest(), self._size
+        inner, name = self._inner or self._begin(), "sha256:" + self._hash.hexdigest()
+        if self._objects.is_in_clear(name):  # an earlier run passed with the same bytes
+            inner.abort()
+        else:
+            inner.commit()
+        return name, self._size
 
     def abort(self) -> None:
         if self._inner is not None:

@@ -93,6 +93,16 @@ def test_nothing_that_protect_shows_or_writes_holds_a_place_a_name_or_a_rare_val
     assert Path("../safe/office.key").stat().st_mode & 0o777 == 0o600
 
 
+def test_the_extent_that_is_written_is_that_of_the_cells_and_published_dates(folder: Kfm) -> None:
+    protect(folder, "--resolution", "3")
+    extent = load(None, {}).config.datasets["sites"].extent
+    assert extent is not None
+    west, south, east, north = extent.bbox
+    lats, lons = ([float(point[at]) for point in POINTS] for at in (0, 1))
+    assert west < min(lons) - 0.01 and south < min(lats) - 0.01 and east > max(lons) + 0.01 and north > max(lats) + 0.01
+    assert extent.interval in (("1930-01-01T00:00:00Z", None), ("1900-01-01T00:00:00Z", None))
+
+
 def test_a_second_call_writes_nothing_and_says_what_is_next(folder: Kfm) -> None:
     protect(folder)
     before = written()

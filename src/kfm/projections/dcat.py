@@ -271,7 +271,7 @@ def _restriction(kind: str, word: str, note: str) -> dict[str, str]:
 
 def _extent(version: PublicVersion) -> dict[str, Any]:
     metadata = version.metadata or version.made.metadata
-    box = tuple((metadata.get("extent") or {}).get("bbox") or version.bbox)
+    box = stac.box_of(version)
     start, end = interval(metadata)
     if start is None and end is None:
         start, end = (instant(text) for text in version.interval)

@@ -356,10 +356,16 @@ def _stamps(version: PublicVersion) -> dict[str, str]:
     }
 
 
+def box_of(version: PublicVersion) -> tuple[float, ...]:
+    """Return the box that a version lies in: the declared one, or that of its outputs. Masked data always has the box
+    of its cells, because a declared one does not follow them."""
+    declared = tuple(((version.metadata or version.made.metadata).get("extent") or {}).get("bbox") or ())
+    return (version.bbox or declared) if version.files else (declared or version.bbox)
+
+
 def _extent(version: PublicVersion) -> dict[str, Any]:
     metadata = version.metadata or version.made.metadata
-    declared = metadata.get("extent") or {}
-    box = list(declared.get("bbox") or version.bbox) or [-180, -90, 180, 90]
+    box = list(box_of(version)) or [-180, -90, 180, 90]
     start, end = interval(metadata)
     if start is None and end is None:
         start, end = (instant(text) for text in version.interval)

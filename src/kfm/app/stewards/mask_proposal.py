@@ -3,6 +3,7 @@ out. It shows counts only, never a record."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import msgspec
 
 from kfm.app.stewards.column_survey import Survey
+from kfm.delivery.masked_tables import box_around
 from kfm.errors import BadInput
 from kfm.masking.cells import EDGES
 from kfm.masking.mask import Prepared, mask_columns, prepare
@@ -198,3 +200,19 @@ def uniqueness(table: Mapping[str, Sequence[Any]], policy: MaskingPolicy) -> Uni
         below_k=before.below_k,
         published_below_k=after.below_k,
     )
+
+
+def extent_of(table: Mapping[str, Sequence[Any]], policy: MaskingPolicy) -> dict[str, Any]:
+    """Return the extent of what readers get, for kfm.yml: a box around the cells, outwards to a tenth of a degree, and
+    the time from the first date as it is published. It knows nothing of exact places and dates."""
+    records = _public(table, policy).records
+    box = box_around([shape.bbox for one in records if (shape := one.shape())])
+    found: dict[str, Any] = {}
+    if box:
+        low = [math.floor(degrees * 10) / 10 for degrees in box[:2]]
+        found["bbox"] = [*low, *(math.ceil(degrees * 10) / 10 for degrees in box[2:])]
+    names = [rule.name or name for name, rule in policy.columns.items() if rule.kind == "date"]
+    years = [one.attributes[name][:4] for one in records for name in names if one.attributes[name][:4].isdecimal()]
+    if years:
+        found["interval"] = [f"{min(years)}-01-01T00:00:00Z", None]
+    return found

@@ -18,7 +18,7 @@ import msgspec
 from kfm.app.authority.label_file import File, read_bytes
 from kfm.app.metadata.schema_store import is_installed
 from kfm.app.stewards.column_survey import Survey, survey
-from kfm.app.stewards.mask_proposal import RESOLUTION, accuracy_of, policy_text, propose
+from kfm.app.stewards.mask_proposal import RESOLUTION, accuracy_of, extent_of, policy_text, propose
 from kfm.app.stewards.protected_tables import columns_of, policy_at, secret_at
 from kfm.config.config_loader import Resolved, checked
 from kfm.engine.protected.masking_stage import FORMATS as MASKED
@@ -194,7 +194,8 @@ def prepare_setup(target: Target, table: Mapping[str, Sequence[Any]], wish: Wish
     )  # raises before anything is looked at on disk
     mask, policy = _mask(target, seen, wish)
     custodian, key, reference = _custodian(target, wish, env)
-    config = _config(target, seen, os.path.relpath(mask.path, target.root), custodian, reference, wish)
+    extent = extent_of(table, policy)
+    config = _config(target, seen, os.path.relpath(mask.path, target.root), custodian, reference, extent, wish)
     label = _label(target, config.body or read_bytes(target.config), custodian, policy.resolution, wish)
     files = [*key, mask, label, config]
     return Setup(target, seen, policy, custodian, mask.path, tuple(files))
@@ -365,12 +366,14 @@ def _cannot(where: str, lines: str) -> BadInput:
 # ---------------------------------------------------------------------------------------------- kfm.yml
 
 
-def _config(target: Target, seen: Survey, mask: str, custodian: str, reference: str, wish: Wish) -> Written:
+def _config(
+    target: Target, seen: Survey, mask: str, custodian: str, reference: str, extent: dict[str, Any], wish: Wish
+) -> Written:
     """Return kfm.yml with the source, its mask, its custodian and the file of labels."""
     is_new = target.resolved is None
     before = START.encode() if is_new else read_bytes(target.config)
     name = os.path.basename(target.config)
-    wanted = _wanted(target, seen, mask, custodian, reference, wish)
+    wanted = _wanted(target, seen, mask, custodian, reference, extent, wish)
     lines = "; ".join(f"{'.'.join(map(str, path))}: {flow(value)}" for path, value in wanted)
     if name.endswith(".json"):
         raise _cannot(name, lines)
@@ -388,7 +391,7 @@ def _config(target: Target, seen: Survey, mask: str, custodian: str, reference: 
 
 
 def _wanted(
-    target: Target, seen: Survey, mask: str, custodian: str, reference: str, wish: Wish
+    target: Target, seen: Survey, mask: str, custodian: str, reference: str, extent: dict[str, Any], wish: Wish
 ) -> list[tuple[tuple[str, ...], Any]]:
     """Return the settings that kfm.yml lacks, by path."""
     found: list[tuple[tuple[str, ...], Any]] = []
@@ -415,6 +418,7 @@ def _wanted(
         "description": f"{title}. Exact places are withheld; each is shown as one cell of the H3 grid.",
         **({"license": wish.license} if wish.license else {}),
         "sensitivity": "public",
+        **({"extent": extent} if extent else {}),
         "sources": Block({target.name: Block({**source, "mask": mask, "contract": Block(contract)})}),
         "outputs": Block({"cells": Block({"from": target.name})}),
     }

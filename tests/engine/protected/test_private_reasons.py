@@ -74,7 +74,11 @@ def test_a_label_on_public_data_keeps_its_reason_private(site: Kfm) -> None:
     Path("parks.csv").write_text("park,trees\na,1\n")
     parks = dataset("parks", "parks.csv", sensitivity="public")
     installation(dataset("sites", "sites.csv", mask=True), parks)
-    labels(label("dataset: sites"), label("source: sites.csv"), label("dataset: parks", "public", custodian=None))
+    labels(
+        label("dataset: sites"),
+        label("source: sites.csv"),
+        label("dataset: parks", "public", custodian=None, public_resolution=None),
+    )
     words = ("--sensitivity", "restricted", "--custodian", "office", "--reason", WHY, *SUE)
     answer = site("labels", "set", "dataset:parks", *words)
     assert answer.code == 0, answer.err

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kfm.masking.count_table import CountTable, count_table, features_of, rows_of
 from kfm.masking.first_cells import Memory, memory_of, shown_cells
+from kfm.masking.leak_scanner import one_cell
 from kfm.masking.mask import mask_columns
 from kfm.masking.places import PlaceKeys
 from kfm.masking.public_record import WITHHELD, PublicRecord, feature, properties
@@ -163,3 +165,45 @@ def test_a_policy_without_quasi_identifiers_has_the_digest_that_it_had() -> None
 
     assert b"quasi" not in canonical(policy()) and b"below_k" not in canonical(policy())
     assert isinstance(policy(), MaskingPolicy) and POINT.metres == 10
+
+
+def counts_of(counts: dict[tuple[str, str], int], known: dict[str, Any], k: int = 5) -> CountTable:
+    """A record for each count, in the cell of its first part."""
+    records = [
+        PublicRecord(id=f"{n:032x}", cell=cell, accuracy="", metres=0, attributes={"material": value}, rules=())
+        for n, (cell, value) in enumerate(key for key, count in counts.items() for _ in range(count))
+    ]
+    return count_table(records, policy(**QUASI, counts_by="material", k=k), known, KEYS)
+
+
+tables = st.dictionaries(
+    st.tuples(st.sampled_from([f"8{n}6e042ffffffff" for n in "123"]), st.sampled_from("vwxyz")),
+    st.one_of(st.integers(0, 6), st.integers(0, 40)),
+    max_size=12,
+)
+
+
+@given(st.lists(tables, min_size=1, max_size=3))
+@settings(max_examples=tries(60), deadline=None)
+def test_no_withheld_count_follows_from_the_others_and_none_is_shown_later(versions: list[Any]) -> None:
+    known: dict[str, Any] = {}
+    withheld: set[tuple[str, str]] = set()
+    for table in versions:
+        made = counts_of(table, known)
+        hidden = {key for key, count in made.counts.items() if count is None}
+        assert withheld & made.counts.keys() <= hidden
+        for key, count in made.counts.items():
+            assert count is None or (count == table[key] and count >= 5)
+        if hidden and hidden != made.counts.keys():  # the number of all rows is no secret
+            assert len(hidden) > 1 and sum(table[key] for key in hidden) >= 5
+        withheld |= hidden
+        known |= made.forms
+
+
+def test_features_of_counts_show_nothing_but_their_cell() -> None:
+    cell = shown([(0, 0, "bone", 100, 1968)]).records[0].cell
+    made = counts_of({(cell, "bone"): 7, (cell, "wood"): 6, ("", "bone"): 9, ("", "wood"): 9}, {})
+    table = rows_of(made, "material")
+    assert [row["count"] for row in table] == [9, 9, 7, 6]
+    body = b'{"type":"FeatureCollection","features":[' + b",".join(features_of(table, "material")) + b"]}"
+    assert one_cell(body, 7).verdict == "clean"

@@ -7,7 +7,7 @@ their suppressed counts. So more counts are suppressed until there is no bridge 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import NamedTuple
 
 from kfm.errors import Refused
@@ -34,15 +34,15 @@ def counted(pairs: Iterable[Key]) -> dict[Key, int]:
     return found
 
 
-def suppressed(counts: Counts, k: int = SMALLEST_K) -> Published:
-    """Return a table of counts with totals as it may be published. A place that is not in it counts as 0 and is shown.
-    Raise Refused if k is too small."""
+def suppressed(counts: Counts, k: int = SMALLEST_K, also: Container[Key] = ()) -> Published:
+    """Return a table of counts with totals as it may be published; counts in `also` are suppressed, too. A place that
+    is not in it counts as 0 and is shown. Raise Refused if k is too small."""
     if k < SMALLEST_K:
         raise Refused(f"k, the smallest count to show, must be at least {SMALLEST_K}", rule="mask.k-too-small")
     if any(count < 0 for count in counts.values()):
         raise Refused("a count is below zero", rule="mask.count-negative")
     table = {key: count for key, count in sorted(counts.items()) if count}
-    hidden = {key for key, count in table.items() if count < k}
+    hidden = {key for key, count in table.items() if count < k or key in also}
     while more := _needed(table, hidden, k):
         hidden.add(more)
     return _with_totals(table, hidden, k)

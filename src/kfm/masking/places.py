@@ -38,6 +38,11 @@ class PlaceKeys:
         said = str(record_id).strip().encode("utf-8", "surrogatepass")
         return self._records.digest(b"%d:%d:%b" % (*square_of(point), said))[:16].hex()
 
+    def of_count(self, column: str, cell: str, value: str) -> str:
+        """Return the digest of one count: of the records of a cell that have this value."""
+        said = "\0".join(("count", column, cell, value)).encode("utf-8", "surrogatepass")
+        return self._records.digest(said)[:16].hex()
+
 
 class KnownPlaces(NamedTuple):
     """The first cells of places under one custodian's key."""

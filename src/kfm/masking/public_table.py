@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kfm.masking.cells import resolution_of
+from kfm.masking.count_table import CountTable, count_column, count_table
 from kfm.masking.first_cells import Memory, learned, to_withdraw
 from kfm.masking.mask import Prepared, points_of
 from kfm.masking.places import KnownPlaces, PlaceKeys, Point, first_by_place, learned_places, shared
@@ -25,6 +26,7 @@ class PublicTable(NamedTuple):
     """The public records of a table, and what the state must remember of them."""
 
     records: list[PublicRecord]
+    counts: CountTable | None  # published instead of the records, if the policy counts them
     as_masked: list[PublicRecord]  # before small groups were coarsened
     bound: Prepared
     learned: Memory
@@ -61,6 +63,7 @@ def public_table(
     moved = to_withdraw(known.cells, records)
     elsewhere = tuple(sorted(identity for identity, cell in near.items() if _is_coarser(shown.get(identity, ""), cell)))
     found = coarsened(records, bound, rows.forms(known.forms, keys))
+    counts = count_table(found.records, bound.policy, known.forms, keys) if count_column(bound.policy) else None
     new = Memory(
         learned(known.cells, records) | {one: shown[one] for one in moved if one in shown},
         learned_places(rows.points, shown, keys, known.places, moved) if keys is not None else {},
@@ -69,12 +72,13 @@ def public_table(
             for one, form in found.forms.items()
             for name in rows.names(one, keys)
             if known.forms.get(name) != form
-        },
+        }
+        | {name: form for name, form in (counts.forms if counts else {}).items() if name not in known.forms},
     )
     before = known.stored()
     seen = {name: before[name] for name in new.stored() if name in before}
     unplaced = bool(known.cells and not known.places and shown and not known.cells.keys() & shown.keys())
-    return PublicTable(found.records, records, bound, new, seen, moved, elsewhere, unplaced)
+    return PublicTable(found.records, counts, records, bound, new, seen, moved, elsewhere, unplaced)
 
 
 def _in_cell(record: PublicRecord, cell: str) -> PublicRecord:

@@ -120,6 +120,14 @@ class MaskingPolicy(Record, frozen=True):
         ),
     ] = UNSET
 
+    counts_by: Annotated[
+        str | UnsetType,
+        Meta(
+            description="publishes counts instead of records: how many records of each cell have each value of this "
+            "published column; counts below k, and those from which they follow, are withheld"
+        ),
+    ] = UNSET
+
     @property
     def recognised_by(self) -> tuple[str, ...]:
         """The quasi-identifiers; none if the file does not name any. An absent field is not part of the digest, so
@@ -164,6 +172,8 @@ def faults(policy: MaskingPolicy) -> Iterator[_Fault]:
         if rule.kind == "code" and not rule.values:
             yield at, "is a code without values", "list the values that may be published"
         yield from _of_coarser_form(at, rule, column in policy.recognised_by)
+    if policy.counts_by is not UNSET and policy.counts_by not in policy.columns:
+        yield ("counts_by",), "is not a published column", "list it under columns, or remove it here"
     for i, column in enumerate(policy.recognised_by):
         if column not in policy.columns:
             yield ("quasi_identifiers", i), "is not a published column", "list it under columns, or remove it here"

@@ -47,7 +47,8 @@ FIRST: list[Row] = [
 
 
 def write(rows: Iterable[Row]) -> None:
-    lines = [f"{site},{kind},{age},38.51{int(site[4:]):04d},-97.52{int(site[4:]):04d}" for site, kind, age in rows]
+    numbers = [(int(site[4:]), site, kind, age) for site, kind, age in rows]
+    lines = [f"{site},{kind},{age},{38 + n // 7000}.51{n:04d},-97.52{n:04d}" for n, site, kind, age in numbers]
     Path("sites.csv").write_text("\n".join(["trinomial,kind,age,lat,lon", *lines]) + "\n")
 
 
@@ -180,3 +181,32 @@ def test_no_record_of_the_kansas_table_is_unique_by_age_error_material_and_cell(
     assert sum(after.values()) == 80
     for group, count in after.items():
         assert count >= 5 or set(group[1:]) == {"withheld"}
+
+
+def counts(kfm: Kfm) -> dict[tuple[str, str], str]:
+    rows = list(csv.DictReader(io.StringIO(kfm("cat", "processed/sites", "all").out)))
+    assert rows and list(rows[0]) == ["cell", "resolution", "kind", "count"]
+    return {(row["cell"], row["kind"]): row["count"] for row in rows}
+
+
+COUNTED = MASK.replace("quasi_identifiers: [kind, age]\n", "counts_by: kind\n").replace(", below_k: 1000", "")
+
+
+def test_counts_below_k_are_withheld_and_stay_so(site: Kfm) -> None:
+    arrange(mask=COUNTED)
+    kinds = ["village"] * 9 + ["camp"] * 6 + ["mound"] * 9
+    north: list[Row] = [(f"14QX{7000 + n}", kind, 1) for n, kind in enumerate(kinds)]
+    write([*FIRST, *north])
+    assert site("run", "sites").code == 0
+    found = counts(site)
+    # One mound is withheld, and the three counts from which it would follow with the totals of cells and kinds.
+    assert sorted((kind, count) for (_, kind), count in found.items()) == [
+        *[("camp", "withheld")] * 2, *[("mound", "withheld")] * 2, ("village", "10"), ("village", "9"),
+    ]  # fmt: skip
+    assert by_order(site, SAFE, "promote", "sites").code == 0
+    write([*FIRST, *((f"14QX{n}", "mound", 4000) for n in range(121, 135)), *north])
+    assert site("run", "sites").code == 0
+    assert counts(site) == found
+    assert hits([site for site, *_ in FIRST]) == []
+    shown = site("mask", "preview", "sites.csv", "--mask", "mask.yml")
+    assert "6 counts are published, not records; 0 of them are withheld" in shown.err

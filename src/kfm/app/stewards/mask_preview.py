@@ -75,6 +75,8 @@ class Groups(msgspec.Struct, frozen=True):
     k: int
     as_masked: GroupSizes
     published: GroupSizes
+    counts: int | None  # how many counts are published instead of records; None: records are
+    counts_withheld: int
     coarser: int  # records with a value that is coarser or withheld for this reason
     difference: Difference | None
 
@@ -125,7 +127,7 @@ class Previewed:
         self.before = _before(before, self.policy) if before else None
         known = self.before.memory if self.before else NOTHING_SHOWN
         made = public_table(self.table, self.prepared, lambda bound: mask_columns(self.table, bound), known)
-        self.records, self._as_masked = made.records, made.as_masked
+        self.records, self._as_masked, self._counts = made.records, made.as_masked, made.counts
 
     def preview(self, rows: int) -> Preview:
         """Return the first `rows` records side by side, all if 0. The counts cover all records."""
@@ -161,6 +163,8 @@ class Previewed:
             k=policy.k,
             as_masked=group_sizes(self._as_masked, policy),
             published=group_sizes(self.records, policy),
+            counts=len(self._counts.counts) if self._counts else None,
+            counts_withheld=sum(count is None for count in self._counts.counts.values()) if self._counts else 0,
             coarser=len({one.id for one in self.records if RULE in one.rules}),
             difference=difference(self.before.groups, self.records, policy) if self.before else None,
         )

@@ -173,6 +173,8 @@ def _tell_groups(screen: Screen, groups: Groups) -> None:
         screen.say(f"{groups.coarser} of them become coarser or withheld; then {published.unique} are unique")
     if groups.named and published.cell_only:
         screen.say(f"{published.cell_only} records show none of these values, because their cell has fewer than {k}")
+    if groups.counts is not None:
+        screen.say(f"{groups.counts} counts are published, not records; {groups.counts_withheld} of them are withheld")
     found = groups.difference
     if found is None:
         return

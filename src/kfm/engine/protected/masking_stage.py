@@ -20,6 +20,7 @@ from kfm.engine.protected import protection as keys
 from kfm.engine.protected.mask_columns import check_columns, check_places
 from kfm.engine.run_context import RunContext
 from kfm.errors import BadInput, Denied, Refused
+from kfm.masking.count_table import CountTable, count_column, features_of, rows_of
 from kfm.masking.fingerprints import Fingerprints, Marker
 from kfm.masking.first_cells import memory_of
 from kfm.masking.leak_scanner import over_masked
@@ -94,7 +95,8 @@ def mask_source(
     protection.facts.remember(key.key_id, made.learned.stored(), made.seen)
     protection.facts.prints[key.key_id, ref.content_hash] = _prints(key, table, policy, bound).stored()
     hidden = _counted(records, bound, max(map(len, table.values()), default=0))
-    return Masked(_written(records, bound, contract), _partitions(records, contract, name), len(records), hidden)
+    body = _written(records, bound, contract) if made.counts is None else _as_counts(made.counts, policy, contract)
+    return Masked(body, _partitions(records, contract, name, count_column(policy)), len(records), hidden)
 
 
 def _made(
@@ -339,7 +341,20 @@ def _written(records: list[PublicRecord], bound: Prepared, contract: DataContrac
     if contract.format == "geojson":
         return b'{"type":"FeatureCollection","features":[' + b",".join(map(feature, records)) + b"]}\n"
     rows = [{"id": record.id, **properties(record)} for record in records]
-    names = ["id", *bound.names, *_OWN]
+    return _lines(rows, ["id", *bound.names, *_OWN], contract)
+
+
+def _as_counts(counts: CountTable, policy: MaskingPolicy, contract: DataContract) -> bytes:
+    """Return counts in the format of the source."""
+    column = count_column(policy)
+    rows = rows_of(counts, column)
+    if contract.format == "geojson":
+        features = b",".join(features_of(rows, column))
+        return b'{"type":"FeatureCollection","features":[' + features + b"]}\n"
+    return _lines(rows, ["cell", "resolution", column, "count"], contract)
+
+
+def _lines(rows: list[dict[str, Any]], names: list[str], contract: DataContract) -> bytes:
     if contract.format == "ndjson":
         return b"".join(msgspec.json.encode({name: row[name] for name in names}) + b"\n" for row in rows)
     lines = [line_of(names)]
@@ -347,11 +362,11 @@ def _written(records: list[PublicRecord], bound: Prepared, contract: DataContrac
     return ("\n".join(lines) + "\n").encode()
 
 
-def _partitions(records: list[PublicRecord], contract: DataContract, name: str) -> tuple[str, ...]:
+def _partitions(records: list[PublicRecord], contract: DataContract, name: str, counted: str) -> tuple[str, ...]:
     column = contract.partition_by
     if not column:
         return ()
-    if records and column not in ("cell", *records[0].attributes):
+    if records and column not in ("cell", *([counted] if counted else records[0].attributes)):
         raise Refused(
             f"partition_by of source {name} is not a column that its masking policy publishes",
             hint="name a published column, or `cell`",

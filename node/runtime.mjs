@@ -120,11 +120,11 @@ export class Session {
       const beyond = alone ? `has a source with ${alone}` : said.some((source) => source.dataset) && "reads other datasets";
       if (beyond) throw new BadInput(`dataset ${id} ${beyond}, and this runner reads none`, python);
       const known = [...this.tables.scan("standings", "", { limit: 1 })].length;
-      if (declared.sensitivity !== "public" || this.#speaksOfProtected() || known || Object.keys(custodians).length) {
-        throw new BadInput(`dataset ${id} is not declared public, and this runner runs no other`, {
-          hint: `run it with \`python -m updater run ${id}\`, or say \`sensitivity: public\``,
-        });
-      }
+      const hidden = this.#speaksOfProtected() || known || Object.keys(custodians).length > 0;
+      const undeclared = `dataset ${id} is not declared public, and this runner runs no other`;
+      const why = hidden ? "this installation has protected data, and this runner cannot protect it" : undeclared;
+      const hint = hidden ? python.hint : `${python.hint}, or say \`sensitivity: public\``;
+      if (hidden || declared.sensitivity !== "public") throw new BadInput(why, { hint });
       this.#updaters.set(id, loadDeclared(id, declared));
     }
     return this.#updaters.get(id);

@@ -269,7 +269,7 @@ def test_the_node_runner_runs_nothing_there_and_delivers_nothing(free: Kfm, slip
     Path("kfm.yml").write_text(head + "datasets:\n" + declared + masked)
     for name in ("others", "sites"):
         ran = node(name)
-        assert ran.returncode == 3 and "this runner runs no other" in ran.stderr, ran.stderr
+        assert ran.returncode == 3 and "this installation has protected data" in ran.stderr, ran.stderr
     assert shown_outside() == []
 
 

@@ -34,5 +34,6 @@ def test_it_refuses_a_state_that_knows_of_protected_data_though_no_setting_speak
     Path("kfm.yml").write_text(DECLARED)
     Path("copy.csv").write_text(table())
     ran = subprocess.run(["node", str(UPDATER), "run", "parks"], capture_output=True, text=True, check=False)
-    assert ran.returncode == 3 and "this runner runs no other" in ran.stderr, ran.stderr
+    assert ran.returncode == 3 and "this installation has protected data" in ran.stderr, ran.stderr
+    assert "not declared public" not in ran.stderr and "sensitivity: public" not in ran.stderr, "it is declared public"
     assert hits() == []

@@ -101,7 +101,11 @@ def build_explanation(
     published: PublicRun | None = None,
     last_good: PublicRun | None = None,
     cut: int = 0,
+    today: str = "",
+    present: Sequence[Line] = (),
 ) -> Explanation:
+    """Return the explanation of a subject. `today` is its present level, and `present` are sentences about what became
+    of it since it was published."""
     runs = {run.run_id: run for run in (maker, *upstream)}
     links = chain(maker, runs, origins)
     metadata = maker.metadata or (published.metadata if published is not None else {})
@@ -132,10 +136,11 @@ def build_explanation(
         last_good=good,
         lines=(
             *_opening(subject, maker),
-            *sentences(maker),
+            *sentences(maker, today),
             *_origins(links),
-            *_declared(maker, metadata),
+            *_declared(maker, metadata, today),
             *_published(published, maker),
+            *present,
             *_last(last_good, maker),
         ),
         chain=links,
@@ -233,11 +238,14 @@ def _origins(links: Sequence[ChainLink]) -> list[Line]:
     return lines
 
 
-def _declared(maker: PublicRun, metadata: Mapping[str, Any]) -> list[Line]:
+def _declared(maker: PublicRun, metadata: Mapping[str, Any], today: str) -> list[Line]:
     evidence = (maker.version,) if maker.version else (maker.receipt_digest,)
     lines = []
-    if maker.labels is None:
+    if maker.labels is None and today in ("", "public"):
         lines.append(Line(about="governance", text="It is plainly public: no label says otherwise.", cites=evidence))
+    elif maker.labels is None:
+        text = f"It was plainly public when it was made; today it is {today}."
+        lines.append(Line(about="governance", text=text, cites=evidence))
     if licence := metadata.get("license"):
         by = f", by {metadata['attribution']}" if metadata.get("attribution") else ""
         lines.append(Line(about="governance", text=f"It is under the licence {licence}{by}.", cites=evidence))

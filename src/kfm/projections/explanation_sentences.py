@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kfm.model.labels import COMMUNITY
+from kfm.model.labels import COMMUNITY, PUBLISHABLE
 from kfm.model.public_run import WITHHELD_SOURCE, PublicRun
 from kfm.model.records import Record, TriggerKind
 from kfm.projections.vocabulary import name_of
@@ -31,9 +31,9 @@ class Line(Record, frozen=True):
     cites: tuple[str, ...]
 
 
-def sentences(run: PublicRun) -> list[Line]:
-    """Return the sentences about one run."""
-    return [*_what(run), *_inputs(run), *_outputs(run), *_governance(run), *_evidence(run)]
+def sentences(run: PublicRun, today: str = "") -> list[Line]:
+    """Return the sentences about one run. `today` is the present level of what it made, if that is known."""
+    return [*_what(run), *_inputs(run), *_outputs(run), *_governance(run, today), *_evidence(run)]
 
 
 def chain(runs: Iterable[PublicRun]) -> list[Line]:
@@ -84,12 +84,15 @@ def _outputs(run: PublicRun) -> list[Line]:
     return lines
 
 
-def _governance(run: PublicRun) -> list[Line]:
+def _governance(run: PublicRun, today: str) -> list[Line]:
     labels = run.labels
     if labels is None:
         return []
-    said = [f"It is {labels.level}; in the words of CARE it is {labels.care}, and access to it is {labels.access}."]
-    if labels.resolution is not None:
+    if today in ("", labels.level):
+        said = [f"It is {labels.level}; in the words of CARE it is {labels.care}, and access to it is {labels.access}."]
+    else:
+        said = [f"It was {labels.level} when it was made; today it is {today}."]
+    if labels.resolution is not None and (today or labels.level) in PUBLISHABLE:
         said.append(f"No place in it is shown finer than one H3 cell of resolution {labels.resolution}.")
     names = [f"{code} ({COMMUNITY[code][0]})" for code in labels.community_labels if code in COMMUNITY]
     if names:

@@ -11,6 +11,7 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING
 
+from kfm.app.provenance.present_labels import ended_by, present_labels
 from kfm.app.runs.resolve import Thing, datasets, find_thing
 from kfm.delivery.public_runs import entry_of, public_run
 from kfm.errors import BadInput, Corrupt, KfmError
@@ -24,6 +25,7 @@ from kfm.parsing.characters import printable
 from kfm.projections.explanation import Explanation as Explanation
 from kfm.projections.explanation import ExplanationSubject, as_text, build_explanation
 from kfm.projections.explanation_page import page
+from kfm.projections.explanation_sentences import Line
 from kfm.projections.file_paths import published_path
 from kfm.projections.mermaid import chart
 
@@ -89,6 +91,8 @@ def explain_thing(session: Session, thing: Thing) -> tuple[Explanation, list[Pub
             published=published if published is None or published.run_id != first.run_id else None,
             last_good=_last_good(session, dataset),
             cut=cut,
+            today=present_labels(session, dataset, version or first.version).now if first.version else "",
+            present=_since(session, dataset, version),
         )
     runs = {run.index: run for run in (first, *upstream)}
     return explanation, [runs[index] for index in sorted(runs)]
@@ -231,6 +235,23 @@ def _published(session: Session, dataset: str, version: str) -> PublicRun | None
         if move.after == version:
             return _public_run(session, move.run_id)
     return None
+
+
+def _since(session: Session, dataset: str, version: str) -> list[Line]:
+    """Return what became of a published version: which run put another one in its place, or took it back."""
+    moves = list(session.state.refs.history(refs.published(dataset))) if version else []
+    after = ended_by(moves, version)
+    if after is None:
+        return []
+    run = _public_run(session, after.run_id)
+    if not moves[-1].after:
+        text = f"Nothing of {dataset} is public today: {moves[-1].op} took it back at {moves[-1].ts}."
+        run = _public_run(session, moves[-1].run_id)
+    elif after.after:
+        text = f"It is no longer the current public version: {after.op} put another one in its place at {after.ts}."
+    else:
+        text = f"{after.op} took it back at {after.ts}, and another version was published since."
+    return [Line(about="published", text=text, cites=(run.receipt_digest,))]
 
 
 def _last_good(session: Session, dataset: str) -> PublicRun | None:

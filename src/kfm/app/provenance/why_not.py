@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kfm.app.provenance.dependency_graph import graph
 from kfm.app.provenance.explain import explain_thing
+from kfm.app.provenance.present_labels import present_labels
 from kfm.app.runs.policy_checks import THEIRS
 from kfm.app.runs.policy_checks import explain as rules
 from kfm.app.runs.queries import held_sources, worker
@@ -259,9 +260,10 @@ def _change_requests(session: Session, dataset: str) -> Iterator[Reason]:
 def _unpublished(session: Session, dataset: str) -> Iterator[Reason]:
     made, public = (session.state.refs.at(refs.in_zone(zone, dataset)) for zone in ("processed", "published"))
     history = list(session.state.refs.history(refs.published(dataset), reverse=True, limit=1))
+    open_ = present_labels(session, dataset, made).may_be_public if made else True
     if history and not public:
-        yield _withdrawn(dataset, history[0])
-    if not made or made == public:
+        yield _withdrawn(dataset, history[0], again=bool(made) and open_)
+    if not made or made == public or not open_:  # `_masked` says why it is not public, and what to do
         return
     broken = []
     try:
@@ -276,31 +278,43 @@ def _unpublished(session: Session, dataset: str) -> Iterator[Reason]:
         yield Reason(what="unpublished", why=said, do=f"kfm publish {dataset} --reason …", cites=(made,))
 
 
-def _withdrawn(dataset: str, last: RefEntry) -> Reason:
+def _withdrawn(dataset: str, last: RefEntry, *, again: bool) -> Reason:
+    """Return the reason of a withdrawal. It names the command that publishes again only if the labels allow it."""
     said = f"{last.op} took it back, by {last.actor}"
-    return Reason(
-        what="withdrawn", why=said, do=f"kfm publish {dataset} --reason …", since=last.ts, cites=(last.run_id,)
-    )
+    do = f"kfm publish {dataset} --reason …" if again else f"kfm labels show {dataset}"
+    return Reason(what="withdrawn", why=said, do=do, since=last.ts, cites=(last.run_id,))
 
 
 def _masked(session: Session, dataset: str) -> Iterator[Reason]:
-    """Yield the protection that the last run recorded, as reasons."""
-    last = _last(session, dataset)
-    entry = entry_of(session.state, last.run_id) if last is not None else None
-    labels = public_run(session.state, session.objects, entry, parts=False).labels if entry is not None else None
-    if labels is None:
+    """Yield the protection of the current version, as it is today."""
+    version = session.state.refs.at(refs.processed(dataset))
+    made = session.state.ledger.version(dataset, version) if version else None
+    if made is None:
         return
-    whose = f", in the custody of {', '.join(labels.custodians)}" if labels.custodians else ""
-    rule, do = next(iter(labels.rules), ""), f"kfm labels show {dataset}"
-    if labels.level == "generalised":
-        finest = f": nothing is shown finer than one H3 cell of resolution {labels.resolution}"
-        said = f"it is generalised{finest if labels.resolution is not None else ''}{whose}"
-        yield Reason(what="masked", why=said, do=do, rule=rule)
+    labels = made.standing
+    levels = present_labels(session, dataset, version)
+    if labels is None and levels.now == "public":
+        return
+    custodians = labels.custodians if labels is not None else ()
+    whose = f", in the custody of {', '.join(custodians)}" if custodians else ""
+    rule, do = next(iter(labels.rules), "") if labels is not None else "", f"kfm labels show {dataset}"
+    if levels.was_tightened:
+        said = (
+            f"the labels in force make it {levels.now}; the current version was made while it was {levels.made}{whose}"
+        )
+        do = f"kfm run {dataset}" if levels.now != "closed" else do
+    elif levels.was_loosened:
+        said = f"it is {levels.now}; the labels in force would make a new version {levels.next}{whose}"
+        do = f"kfm run {dataset}"
+    elif levels.now == "generalised":
+        finest = labels.resolution if labels is not None else None
+        shown = f": nothing is shown finer than one H3 cell of resolution {finest}" if finest is not None else ""
+        said = f"it is generalised{shown}{whose}"
     else:
-        said = f"it is {labels.level}, and not public{whose}"
-        yield Reason(what="closed", why=said, do=do, rule=rule)
+        said = f"it is {levels.now}, and not public{whose}"
+    yield Reason(what="masked" if levels.may_be_public else "closed", why=said, do=do, rule=rule)
     today = rfc3339(session.clock.now_ms())[:10]
-    if labels.expires and labels.expires < today:
+    if labels is not None and labels.expires and labels.expires < today:
         said = f"the consent ended on {labels.expires}"
         yield Reason(what="closed", why=said, do=f"kfm labels set dataset:{dataset} --expires …", rule="label.expired")
 
@@ -365,7 +379,8 @@ def _of_version(session: Session, dataset: str, version: str) -> Iterator[Reason
         after = next((move for move in moves if move.n > was[-1].n), None)
         if after is not None:
             said = f"{version[:19]} was public until {after.op} by {after.actor}"
-            do = f"kfm rollback {dataset} --to {version[7:23]} --reason …"
+            again = present_labels(session, dataset, version).may_be_public
+            do = f"kfm rollback {dataset} --to {version[7:23]} --reason …" if again else f"kfm labels show {dataset}"
             yield Reason(what="superseded", why=said, do=do, since=after.ts, cites=(after.run_id,))
         return
     if version == processed:

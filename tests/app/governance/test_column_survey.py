@@ -57,6 +57,7 @@ def test_a_proposed_policy_is_one_that_a_run_accepts() -> None:
         ("Township", ["T12S"] * 20, "a place"),
         ("elevation_m", [str(500 + n) for n in range(20)], "a place"),
         ("landOwner", ["A. Miller"] * 20, "names of sites or people"),
+        ("dug_with", ["A. Miller"] * 10 + ["Jones, B."] * 10, "names of sites or people"),
         ("SITE_NAME", ["Hill"] * 20, "names of sites or people"),
         ("field", ["a word or two in every row"] * 20, "free text"),
         ("catalog_no", [f"A-{n}" for n in range(20)], "identifiers"),

@@ -59,6 +59,7 @@ _ACCURACY = frozenset({"accuracy", "locaccuracy", "precision", "uncertainty", "h
 _TIME = frozenset({"year", "date", "dug", "found", "excavated", "collected", "day", "month", "when", "time"})
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,3})?")
+_TITLED = re.compile(r"(?:[A-Z]\.|[A-Z][\w'\u2019-]+)(?:,? (?:[A-Z]\.?|[A-Z][\w'\u2019-]+)){1,3}")  # A. Miller; Jones, B.
 _PART_OF_DATE = re.compile(r"[0-9]{4}(?:-(?:0[1-9]|1[0-2]))?")
 
 
@@ -195,9 +196,15 @@ def _seen(name: str, values: Sequence[Any], degrees: Sequence[Sequence[float]], 
     is_time = bool(words & _TIME)
     if _most(texts, lambda text: is_date(text) or is_moment(text) or (is_time and _is_part_of_date(text))):
         return ColumnSeen(name, "dates", ColumnRule(kind="date", to="decade"))
-    if words & _PERSON:
+    if words & _PERSON or _look_like_names(texts):
         return ColumnSeen(name, "names of sites or people")
     return _counted(name, texts, bool(words & _ID), k)
+
+
+def _look_like_names(texts: Sequence[str]) -> bool:
+    """Return whether half of the different values are written as names of people are."""
+    different = set(texts)
+    return sum(_TITLED.fullmatch(text) is not None for text in different) * 2 >= len(different)
 
 
 def _counted(name: str, texts: Sequence[str], named_as_id: bool, k: int) -> ColumnSeen:

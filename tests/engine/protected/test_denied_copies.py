@@ -47,7 +47,8 @@ def readable(*terminal: str, copies: Iterable[bytes] = ()) -> dict[str, set[str]
     """The files in which something protected can be read, and how it is written: in one of 116 encodings, or as a
     passage of one of these copies, whatever its format."""
     found: dict[str, set[str]] = {}
-    passages = {body[len(body) // 2 :][:48] for body in copies if len(body) > 400}
+    parts = [body[at : at + 48] for body in copies for at in range(0, len(body) - 48, max(48, len(body) // 8))]
+    passages = {part for part in parts if len(set(part)) > 12}  # not of zeros, as between the members of an archive
     for name, body in written(*terminal).items():
         ways = {way for _, way in hits(body, CANARIES, encodings)} | {"note" for note in NOTES if note in body}
         ways |= {"copy" for passage in passages if passage in body}

@@ -59,7 +59,7 @@ _ACCURACY = frozenset({"accuracy", "locaccuracy", "precision", "uncertainty", "h
 _TIME = frozenset({"year", "date", "dug", "found", "excavated", "collected", "day", "month", "when", "time"})
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]{1,3})?")
-_TITLED = re.compile(r"(?:[A-Z]\.|[A-Z][\w'\u2019-]+)(?:,? (?:[A-Z]\.?|[A-Z][\w'\u2019-]+)){1,3}")  # A. Miller; Jones, B.
+_TITLED = re.compile(r"(?:[A-Z]\.|[A-Z][\w'\u2019-]+)(?:,? (?:[A-Z]\.?|[A-Z][\w'\u2019-]+)){1,3}")  # A. Miller
 _PART_OF_DATE = re.compile(r"[0-9]{4}(?:-(?:0[1-9]|1[0-2]))?")
 
 

@@ -6,6 +6,7 @@ looks for a place: it would then miss features, or find others.
 
 from __future__ import annotations
 
+import sqlite3
 import struct
 from collections.abc import Sequence
 from math import isnan
@@ -25,8 +26,6 @@ class Unfit(ValueError):
 
 def check_database(body: bytes) -> None:
     """Raise Unfit unless SQLite finds every page, row and index of a GeoPackage intact, also its spatial indexes."""
-    import sqlite3
-
     database = sqlite3.connect(":memory:")
     try:
         database.deserialize(body)

@@ -61,8 +61,6 @@ def library(form: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            import sqlite3  # noqa: F401
-
             import pyogrio
             import pyogrio.raw
     except ModuleNotFoundError as problem:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from kfm.app.stewards.protected_tables import secret_at
 from kfm.crypto.custodian_key import CustodianKey
@@ -14,17 +15,36 @@ from kfm.masking.hmac_batch import Keyed
 from tests.app.governance.people import make_list
 from tests.attacker.public_view import Folder, folder
 from tests.attacker.score import Key, Point
-from tests.attacker.tables import Table
 from tests.cli.conftest import Answer, Kfm
 
 SAFE = Path("../kept-by-people")
 PUBLIC = [Path(name) for name in ("public", "catalog", "keys.json", "docs/reports/audit")]
 
 
+class Source(Protocol):
+    """A protected table in some versions, as a steward has it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def format(self) -> str: ...
+
+    @property
+    def resolution(self) -> int: ...
+
+    @property
+    def places(self) -> Mapping[str, Point]: ...
+
+    def body(self, version: int) -> str: ...
+
+    def mask(self) -> str: ...
+
+
 class Publisher:
     """Publishes tables, some of them in each dataset, and keeps what the public saw after each version."""
 
-    def __init__(self, kfm: Kfm, tables: Sequence[Table], per_dataset: int = 10) -> None:
+    def __init__(self, kfm: Kfm, tables: Sequence[Source], per_dataset: int = 10) -> None:
         self.kfm = kfm
         self.tables = tables
         self.datasets = {
@@ -42,17 +62,17 @@ class Publisher:
         for table in tables:
             Path(f"{table.name}.yml").write_text(table.mask())
 
-    def _dataset(self, name: str, tables: Sequence[Table]) -> str:
+    def _dataset(self, name: str, tables: Sequence[Source]) -> str:
         said = f'  {name}:\n    version: "1.0.0"\n    title: {name}\n    license: CC0-1.0\n'
         said += "    sensitivity: public\n    sources:\n"
         for table in tables:
             said += f"      {table.name}: {{uri: {self.path(table)}, format: {table.format}, mask: {table.name}.yml}}\n"
         return said + "    outputs:\n" + "".join(f"      {table.name}: {{from: {table.name}}}\n" for table in tables)
 
-    def path(self, table: Table) -> Path:
+    def path(self, table: Source) -> Path:
         return Path(f"data/{table.name}.{table.format}")
 
-    def _label(self, table: Table) -> str:
+    def _label(self, table: Source) -> str:
         return (
             f"  - {{of: {{source: {self.path(table)}}}, sensitivity: generalised, care: open, custodian: office, "
             f"public_resolution: {table.resolution}}}\n"
@@ -85,17 +105,22 @@ class Publisher:
         for person in ("sue", "sam"):
             done(self.kfm("review", "approve", request[1], "--key", str(SAFE / f"{person}.key")))
 
-    def truth(self) -> dict[Key, Point]:
-        """The place of each public row. Only the custodian's key leads from one to the other."""
-        out: dict[Key, Point] = {}
+    def public_ids(self) -> dict[Key, str]:
+        """The id in the source of each public row. Only the custodian's key leads from one to the other."""
+        out: dict[Key, str] = {}
         secret = public_ids(CustodianKey(secret_at("env:KFM_SECRET_OFFICE", os.environ)))
         for dataset, tables in self.datasets.items():
             for table in tables:
                 name = table.name.encode()
                 keyed = Keyed(secret, b"kfm:public-id:1\0" + len(name).to_bytes(4, "big") + name)
-                for id, place in table.places.items():
-                    out[f"{dataset}/{table.name}", keyed.digest(id.encode())[:16].hex()] = place
+                for id in table.places:
+                    out[f"{dataset}/{table.name}", keyed.digest(id.encode())[:16].hex()] = id
         return out
+
+    def truth(self) -> dict[Key, Point]:
+        """The place of each public row."""
+        places = {table.name: table.places for table in self.tables}
+        return {key: places[key[0].partition("/")[2]][id] for key, id in self.public_ids().items()}
 
 
 def done(answer: Answer) -> None:

@@ -138,8 +138,8 @@ def near(rng: random.Random, point: Point, resolution: int) -> Point:
             return other
 
 
-def edge(rng: random.Random, cell: str, resolution: int) -> tuple[Point, Point]:
-    """Two places some 30 metres apart: the first in the cell, the second in a neighbour."""
+def edge(rng: random.Random, cell: str, resolution: int, away_by: float = 15e-5) -> tuple[Point, Point]:
+    """Two places, each so many degrees from an edge: the first in the cell, the second in a neighbour."""
     centre, angle = h3.cell_to_latlng(cell), rng.uniform(0, 2 * math.pi)
 
     def away(degrees: float) -> Point:
@@ -152,7 +152,7 @@ def edge(rng: random.Random, cell: str, resolution: int) -> tuple[Point, Point]:
             inside = middle
         else:
             outside = middle
-    before, after = away(inside - 15e-5), away(outside + 15e-5)
+    before, after = away(inside - away_by), away(outside + away_by)
     assert h3.latlng_to_cell(*before, resolution) == cell != h3.latlng_to_cell(*after, resolution)
     return before, after
 

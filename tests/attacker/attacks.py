@@ -22,81 +22,18 @@ from typing import Any
 
 import h3
 
+from tests.attacker.cell_parts import AXES, centre, corners, grid, half, holds, part, sample, toward
 from tests.attacker.public_view import Edition, Row, View
 from tests.attacker.score import Guess, Key, Point, apart
 
 Known = Mapping[Key, Point]
 Signals = Mapping[Key, Mapping[str, float]]
 Attack = Callable[[View, Known], list[Guess]]
-AXES = ((1.0, 0.0), (0.0, 1.0))  # north, east
 HEX = re.compile(r"[0-9a-f]{12,128}")
 NUMBER = re.compile(r"-?\d{1,3}\.\d{3,}")
 CELL = re.compile(r"(?<![0-9a-f])8[0-9a-f]{14}(?![0-9a-f])")
 WORD = re.compile(r"\w+")
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
-
-
-# -- parts of a cell
-
-
-@cache
-def centre(cell: str) -> Point:
-    return h3.cell_to_latlng(cell)
-
-
-@cache
-def corners(cell: str) -> tuple[Point, ...]:
-    return tuple(h3.cell_to_boundary(cell))
-
-
-@cache
-def children(cell: str) -> tuple[Point, ...]:
-    return tuple(centre(child) for child in sorted(h3.cell_to_children(cell)))
-
-
-@cache
-def sample(cell: str) -> tuple[Point, ...]:
-    """Some two hundred places in a cell, evenly spread."""
-    lats, lons = zip(*corners(cell), strict=True)
-    sides = [[min(side) + (max(side) - min(side)) * (step + 0.5) / 16 for step in range(16)] for side in (lats, lons)]
-    return tuple((lat, lon) for lat in sides[0] for lon in sides[1] if holds(cell, (lat, lon)))
-
-
-def holds(cell: str, point: Point) -> bool:
-    return h3.latlng_to_cell(*point, h3.get_resolution(cell)) == cell
-
-
-@cache
-def grid(cell: str, digits: int) -> tuple[Point, ...]:
-    """All places in a cell with so many decimals."""
-    lats, lons = zip(*corners(cell), strict=True)
-    unit, resolution = 10**digits, h3.get_resolution(cell)
-    return tuple(
-        (lat / unit, lon / unit)
-        for lat in range(math.floor(min(lats) * unit), math.ceil(max(lats) * unit) + 1)
-        for lon in range(math.floor(min(lons) * unit), math.ceil(max(lons) * unit) + 1)
-        if h3.latlng_to_cell(lat / unit, lon / unit, resolution) == cell
-    )
-
-
-def toward(key: Key, cell: str, target: Point) -> Guess:
-    """The half of the cell on the side of a place."""
-    lat, lon = centre(cell)
-    size = apart((lat, lon), target) or 1.0
-    step = (target[0] - lat) / size * 1e-3, (target[1] - lon) / size * 1e-3
-    return Guess(key, ((lat + step[0], lon + step[1]), (lat - step[0], lon - step[1])), 0)
-
-
-def half(key: Key, cell: str, axis: int, sign: float) -> Guess:
-    lat, lon = centre(cell)
-    north, east = AXES[axis]
-    return toward(key, cell, (lat + sign * north, lon + sign * east))
-
-
-def part(key: Key, cell: str, place: Point) -> Guess:
-    """The part of the cell that holds a place."""
-    parts = children(cell)
-    return Guess(key, parts, min(range(len(parts)), key=lambda at: apart(parts[at], place)))
 
 
 # -- signals, and learning which way they point
@@ -333,8 +270,31 @@ def same_row(view: View, known: Known) -> list[Guess]:
 
 
 def values(row: Row) -> dict[str, str]:
-    place = ("id", "cell", "geometry", "bbox", "centroid", "coordinateUncertaintyInMeters")
+    place = ("id", "cell", "resolution", "geometry", "bbox", "centroid", "coordinateUncertaintyInMeters")
+    place += ("dataGeneralizations",)
     return {name: str(value) for name, value in row.items() if name not in place}
+
+
+def two_tables(view: View, known: Known) -> list[Guess]:
+    """Two tables have a row with the same values, in different cells that meet or touch: the site is there."""
+    last = [editions[-1] for editions in view.editions.values()]
+    out = []
+    for one in last:
+        for other in last:
+            if one.table == other.table:
+                continue
+            theirs: dict[str, list[Row]] = {}
+            for row in located(other):
+                theirs.setdefault(repr(values(row)), []).append(row)
+            for row in located(one):
+                same = theirs.get(repr(values(row)), [])
+                key = one.table, row["id"]
+                if len(same) == 1 and key not in known and same[0]["cell"] != row["cell"]:
+                    reach = sum(apart(corners(cell)[0], centre(cell)) for cell in (row["cell"], same[0]["cell"]))
+                    if apart(centre(row["cell"]), centre(same[0]["cell"])) < reach:
+                        place = meeting(row["cell"], (same[0]["cell"],))
+                        out += [part(key, row["cell"], place)] if place else []
+    return out
 
 
 def sums(view: View, known: Known) -> list[Guess]:

@@ -122,14 +122,13 @@ def test_no_attack_beats_chance_on_a_thousand_tables(kfm: Kfm, place: Path) -> N
 
 
 def test_the_attacker_shares_no_code_with_the_product() -> None:
-    for name in ("attacks", "leaks", "public_view", "score", "tables"):
+    own = ("attacks", "cell_parts", "joins", "leaks", "public_view", "score", "tables")
+    for name in own:
         tree = ast.parse((HERE / f"{name}.py").read_text())
         found = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
         found |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         others = {one for one in found if one.partition(".")[0] not in sys.stdlib_module_names | {"h3", "numpy"}}
-        assert others <= {f"tests.attacker.{one}" for one in ("attacks", "leaks", "public_view", "score", "tables")}, (
-            name
-        )
+        assert others <= {f"tests.attacker.{one}" for one in own}, name
 
 
 def test_every_attack_has_a_leak_that_it_finds() -> None:

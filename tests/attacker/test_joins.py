@@ -9,6 +9,8 @@ import csv
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from tests.attacker.installation import Publisher
 from tests.attacker.joins import Record, about, joined, same_or_withheld
 from tests.attacker.public_view import View
@@ -65,6 +67,7 @@ def found(kfm: Kfm, folder: Path, dates: Dates) -> tuple[int, int, float]:
     return len(named), right, tail([1 / min(K, one.others) for one in named], right)
 
 
+@pytest.mark.long
 def test_a_join_finds_no_record_among_fewer_than_k_and_finds_most_where_no_column_is_named(
     kfm: Kfm, place: Path
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.seeded.planting import Bug
 
 SLIPS = "tests/cli/test_twenty_slips.py::test_a_slip_is_refused_with_its_cure_and_nothing_is_published"
+TIGHTENING = "tests/cli/test_tightening.py"
 JUMP = "tests/engine/protected/test_level_jump.py"
 MISTAKES = "kfm.app.authority.label_mistakes"
 COLUMNS = "kfm.engine.protected.mask_columns"
@@ -82,5 +83,29 @@ STEWARD_SLIPS: dict[str, Bug] = {
         "return {LEVELS_PARAM: lines} if lines else {}",
         "return {}",
         f"{JUMP}::test_signatures_do_not_count_for_levels_that_they_do_not_name",
+    ),
+    "a command that publishes withdraws nothing": Bug(
+        "kfm.cli.session:opened",
+        'if mode == "write" and withdraws and can_close(resolved, session.state):',
+        "if False:",
+        f"{TIGHTENING}::test_the_next_command_that_writes_withdraws",
+    ),
+    "a closed dataset is called public and right": Bug(
+        "kfm.app.maintenance.doctor:closed_verdicts",
+        "closed = list(closed_datasets(session))",
+        "closed = list(closed_datasets(session))[:0]",
+        f"{TIGHTENING}::test_status_and_doctor_say_it_and_resume_withdraws",
+    ),
+    "a coarser mask closes nothing": Bug(
+        "kfm.app.authority.mask_policies:shows_less",
+        "return is_coarser(before, after) and not is_coarser(after, before)",
+        "return False",
+        f"{TIGHTENING}::test_a_version_that_a_coarser_mask_closed_is_not_published_again",
+    ),
+    "what was tightened in the file is opened there again": Bug(
+        "kfm.app.authority.rule_adoption:adopt_tightened",
+        "        _adopt_labels(session)\n",
+        "        pass\n",
+        f"{TIGHTENING}::test_what_a_person_tightened_in_the_file_is_not_opened_there",
     ),
 }

@@ -45,13 +45,17 @@ def opened(
     mode: Mode,
     resolved: Resolved | None = None,
     events: list[dict[str, Any]] | None = None,
+    *,
+    withdraws: bool = True,
 ) -> Iterator[Session]:
-    """Open the session of the configuration that was named or found. At the end it prints which rules a run took into
-    force.
+    """Open the session of the configuration that was named or found. A session that writes first withdraws what was
+    closed since it was published, unless the caller does that itself (`withdraws`). At the end this prints what was
+    withdrawn, and which rules a run took into force.
 
     A session that writes creates the store if there is none, so the caller checks the arguments before.
     """
     from kfm.app.session.backends import open_log
+    from kfm.app.session.protection_files import can_close
     from kfm.app.session.session import open_session
 
     resolved = resolved or settings(options)
@@ -73,6 +77,10 @@ def opened(
         )
     with open_session(resolved, mode=mode, log=log, progress=screen.progress) as session:
         try:
+            if mode == "write" and withdraws and can_close(resolved, session.state):
+                from kfm.app.stewards.public_repair import withdraw_closed
+
+                withdraw_closed(session)
             yield session
         finally:
             if session.recalled:

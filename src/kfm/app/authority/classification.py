@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kfm.engine.protected.source_classification import SourceClassifier
     from kfm.model.labels import Labels
     from kfm.model.ports import Source
-    from kfm.model.records import Classification, SourceRef
+    from kfm.model.records import Classification, DatasetVersion, SourceRef
 
 
 def protection_for(session: Session, dataset: str) -> Protection | None:
@@ -113,6 +113,7 @@ def classification_now(
 
     found = [] if made.standing is None else [aged(made.standing, way.today)]
     found += way.labelled(f"{REF}processed/{dataset}", declared_settings(session, dataset).request.base_dir, "")
+    found += _masked_finer(session, made)
     for ref in _inputs(session, dataset, made.validated_by or made.run_id):
         if ref.uri.startswith(REF):
             other = ref.uri.removeprefix(REF).partition("/")[2]
@@ -121,6 +122,22 @@ def classification_now(
             its = way.classification_now(ref)
         found += [] if its is None else [its]
     return joined(found) if found else None
+
+
+def _masked_finer(session: Session, made: DatasetVersion) -> list[Classification]:
+    """Return a restriction if a masking policy of the dataset shows less now than when the version was made."""
+    declared = session.resolved.config.datasets.get(made.dataset)
+    masked = [name for name, source in (declared.sources if declared is not None else {}).items() if source.mask]
+    if not masked:
+        return []
+    from kfm.app.authority.mask_policies import shows_less
+    from kfm.model.labels import Classification
+
+    last = session.state.ledger.receipt(made.validated_by or made.run_id)  # the last run that made it
+    since = last.finished_at if last is not None else made.created_at
+    if any(shows_less(session, made.dataset, name, since) for name in masked):
+        return [Classification(level="restricted", rules=("mask.coarser",))]
+    return []
 
 
 def _inputs(session: Session, dataset: str, run_id: str) -> list[SourceRef]:

@@ -32,9 +32,10 @@ class LabelChange(NamedTuple):
     levels: list[LevelChange]  # of every source and derived dataset touched
 
 
-def weigh(session: Session, after: Labels) -> LabelChange:
-    """Compare the labels in force with the new ones, and return the change."""
-    before, today = labels_in_force(session), now(session)[:10]
+def weigh(session: Session, after: Labels, before: Labels | None = None) -> LabelChange:
+    """Compare the labels in force, or those in `before`, with the new ones, and return the change."""
+    before = labels_in_force(session) if before is None else before
+    today = now(session)[:10]
     was, will = _by_target(before), _by_target(after)
     changed = [of for of in dict.fromkeys([*was, *will]) if was.get(of) != will.get(of)]
     looser = [of for of in changed if _opens(was.get(of, []), will.get(of, []), today)]

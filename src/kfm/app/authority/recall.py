@@ -1,10 +1,13 @@
 """Recall: withdraws published data that labels close today, with everything derived from it.
 
 A recall needs no approval, and no freeze flag stops it, because it only takes away. It happens before every run of an
-installation that has protected data, and after every tightened label.
+installation that has protected data, after every tightened label, and with every command that writes.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from kfm.app.authority.classification import classification_now
 from kfm.app.authority.run_setup import context_of
@@ -24,17 +27,28 @@ from kfm.scheduling.triggers import operation_trigger
 ACTOR = "kfm recall"
 
 
+class ClosedDataset(NamedTuple):
+    """A dataset that is public and may not be, the rules that say so, and the count of its public versions."""
+
+    dataset: str
+    rules: tuple[str, ...]
+    versions: int
+
+
 def recall(session: Session) -> list[Recalled]:
     """Withdraw every dataset that is more protected today than when it was published, and return them. The public files
     are removed when the session settles."""
-    found = []
+    return [_withdrawn(session, *one) for one in list(closed_datasets(session))]
+
+
+def closed_datasets(session: Session) -> Iterator[ClosedDataset]:
+    """Yield every published dataset that is more protected today than when it was published."""
     for ref, at in list(session.state.refs.all(refs.PUBLISHED)):
-        dataset = ref.partition("/")[2]
+        dataset = refs.parse(ref).dataset
         public = still_public(session.state.refs.history(ref), public_retention(session, dataset)) if at else []
         rules = _closed_since(session, dataset, public)
         if rules is not None:
-            found.append(_withdrawn(session, dataset, rules, len(public)))
-    return found
+            yield ClosedDataset(dataset, rules, len(public))
 
 
 def _closed_since(session: Session, dataset: str, public: list[str]) -> tuple[str, ...] | None:

@@ -1,7 +1,8 @@
 """Takes labels and policies into force that were written or signed and are not in force yet.
 
 Under a key list the first run takes the label file, the masking policies and the installation's policies as they are.
-After that they open only by signatures. Each adoption is an operation of its own, with a receipt.
+After that they open only by signatures; labels that a person tightens in the file come into force by themselves.
+Each adoption is an operation of its own, with a receipt.
 
 The label file and its ref change one after the other: the next file is written next to it first, and gets its name once
 the ref has moved.
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from kfm.app.authority import signed_policies
 from kfm.app.authority.keyring import in_force
+from kfm.app.authority.label_change import weigh
 from kfm.app.authority.label_match import labels_match
-from kfm.app.authority.labels_in_force import file_of
+from kfm.app.authority.labels_in_force import file_of, read_bytes, signed_labels
 from kfm.app.authority.run_setup import context_of
 from kfm.engine.run import run
 from kfm.engine.stage_results import Warrant
@@ -28,6 +30,7 @@ from kfm.scheduling.triggers import operation_trigger
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
+    from kfm.model.labels import Labels
     from kfm.model.records import Receipt
 
 ACTOR = "kfm"
@@ -43,19 +46,31 @@ def adopt_rules(session: Session, dataset: str) -> None:
     _adopt_policies(session, dataset)
 
 
+def adopt_tightened(session: Session) -> None:
+    """Take a label file into force that only says more than the signed labels: else a later change of the file could
+    open again what this one closed."""
+    finish(session)
+    if session.state.refs.at(refs.LABELS) and not session.resolved.is_proposal and labels_match(session):
+        _adopt_labels(session)
+
+
 def _adopt_labels(session: Session) -> None:
-    """Take the labels into force as they are, at their first use under a key list."""
-    if (
-        not session.resolved.config.labels
-        or session.state.refs.at(refs.LABELS)
-        or session.mode != "write"
-        or in_force(session) is None
-    ):
+    """Take the labels into force as they are, at their first use under a key list, or if a person tightened them in the
+    file."""
+    if not session.resolved.config.labels or session.mode != "write" or in_force(session) is None:
         return
-    body = file_of(session)
-    if body:
-        params = {"ref": refs.LABELS, "to": session.objects.put(body), "file": digest(body)}
-        _adopt(session, "labels", "labels", params, "the labels as they are first used", "labels.untaken")
+    body, signed = file_of(session), signed_labels(session)
+    if not body or digest(body) == session.state.refs.at(refs.LABELS):
+        return
+    if signed is not None and not _only_tightens(session, signed, read_bytes(body)):
+        return
+    reason = "the labels as they are first used" if signed is None else "the labels as they were tightened in the file"
+    params = {"ref": refs.LABELS, "to": session.objects.put(body), "file": digest(body)}
+    _adopt(session, "labels", "labels", params, reason, "labels.untaken")
+
+
+def _only_tightens(session: Session, signed: Labels, written: Labels) -> bool:
+    return written != signed and weigh(session, written, signed).action == "label.tighten"
 
 
 def _adopt_policies(session: Session, dataset: str) -> None:

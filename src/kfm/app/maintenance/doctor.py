@@ -10,13 +10,14 @@ from kfm.app.authority.gates import Gates
 from kfm.app.authority.label_match import problems
 from kfm.app.authority.label_mistakes import without_stewards
 from kfm.app.authority.labels_in_force import labels_in_force
+from kfm.app.authority.recall import closed_datasets
 from kfm.app.metadata.ledger_sinks import sink_progress
 from kfm.app.metadata.schema_store import LACKING, is_installed
 from kfm.app.runs.trigger_request import default_actor
 from kfm.app.session.backends import folders, place_verdicts
 from kfm.app.session.datasets import dataset_names, dataset_updater
 from kfm.app.session.key_list_file import key_list_in_force
-from kfm.app.session.protection_files import readable_objects
+from kfm.app.session.protection_files import can_close, readable_objects
 from kfm.app.session.session import Session, load, open_tables, session_on
 from kfm.app.stewards.evidence import RESTORE, evidence_checks
 from kfm.app.stewards.exported_files import NEXT_RUN, exported_differences
@@ -59,7 +60,9 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[CheckResult]:
         found += key_verdicts(session)
         unfit = label_verdicts(session)
         found += unfit
-        found += published_verdicts(session, unfit=bool(unfit))
+        closed = closed_verdicts(session)
+        known = {one.check for one in closed}
+        found += closed + [one for one in published_verdicts(session, unfit=bool(unfit)) if one.check not in known]
         found += sink_verdicts(session)
         found += code_verdicts(session)
         if deep:
@@ -85,6 +88,7 @@ def at_a_glance(session: Session) -> list[CheckResult]:
         + catalog_verdicts(resolved)
         + key_verdicts(session)
         + label_verdicts(session)
+        + closed_verdicts(session)
         + sink_verdicts(session)
     )
 
@@ -184,6 +188,27 @@ def _unsigned_for(session: Session) -> Iterator[BadInput]:
     except BadInput:  # `problems` reports it
         return
     yield from without_stewards(session, sorted({label.custodian for label in labels.labels} - {""}))
+
+
+def closed_verdicts(session: Session) -> list[CheckResult]:
+    """Return the public datasets that labels, kfm.yml or a masking policy have closed since. The next command that
+    writes withdraws them."""
+    if not can_close(session.resolved, session.state):
+        return []
+    try:
+        closed = list(closed_datasets(session))
+    except KfmError as problem:
+        found = f"whether a public dataset was closed cannot be said: {problem.message}"
+        return [CheckResult(check="published.closed", ok=False, found=found, why=problem.hint)]
+    return [
+        CheckResult(
+            check=refs.published(one.dataset).replace("/", "."),
+            ok=False,
+            found=f"public, and closed since it was published: {', '.join(one.rules)}",
+            why="`kfm resume` withdraws it",
+        )
+        for one in closed
+    ]
 
 
 def published_verdicts(session: Session, *, unfit: bool = False) -> list[CheckResult]:

@@ -190,6 +190,10 @@ def _by_name(refs: Iterator[tuple[str, str]]) -> dict[str, str]:
 
 def _urgent(found: list[DatasetStatus], checks: list[CheckResult]) -> Iterator[NextStep]:
     """Yield the next steps that correct problems: of datasets, and of failed checks."""
+    for check in checks:
+        if not check.ok and check.check.startswith("published."):
+            name = check.check.removeprefix("published.")
+            yield NextStep(command="kfm resume", why=f"{name} is public and may not be", dataset=name)
     if any(not check.ok for check in checks):
         yield NextStep(command="kfm doctor", why="a check says that something is wrong")
     if any(each.unfinished for each in found):

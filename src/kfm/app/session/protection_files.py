@@ -55,6 +55,11 @@ def is_needed(resolved: Resolved, state: State) -> bool:
         return not state.protected.is_empty() or bool(state.refs.at(refs.LABELS))
 
 
+def can_close(resolved: Resolved, state: State) -> bool:
+    """Return whether anything here can close a published dataset: labels, kfm.yml, or what the state remembers."""
+    return closes_a_dataset(resolved) or is_needed(resolved, state)
+
+
 def protection_of(
     resolved: Resolved,
     dataset: str,

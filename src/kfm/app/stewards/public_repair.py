@@ -11,7 +11,7 @@ from kfm.app.session.datasets import public_retention
 from kfm.app.session.protection_files import is_configured
 from kfm.app.session.session import Session, published_files
 from kfm.delivery.public_files import Telling, listed, public_list
-from kfm.errors import Frozen, KfmError
+from kfm.errors import Broken, Frozen, KfmError
 from kfm.model import manifests, refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
@@ -61,6 +61,24 @@ def _expected_list(session: Session, dataset: str, move: RefEntry) -> Iterator[t
     if not found and receipt is not None and marks(receipt, move.after):
         found = [(list_path(dataset, move.after, move.n), "", move.after)]
     return iter(found)
+
+
+def withdraw_closed(session: Session) -> None:
+    """Take tightened labels into force, withdraw what is closed now, and remove its public files. The session keeps
+    what was withdrawn. A problem does not stop the command that follows, which may be the brake."""
+    from kfm.app.authority.recall import recall
+    from kfm.app.authority.rule_adoption import adopt_tightened
+
+    try:
+        adopt_tightened(session)
+        found = recall(session)
+        session.recalled += found
+        if found:
+            settle_session(session)
+    except Broken:
+        raise
+    except KfmError as problem:
+        session.log.event("dataset.unrecalled", error=problem)
 
 
 def take_back(session: Session) -> list[dict[str, Any]]:

@@ -220,7 +220,7 @@ def _tell_copies(options: argparse.Namespace, screen: Screen, made: Change) -> N
 def _take_back(options: argparse.Namespace, screen: Screen) -> list[dict[str, Any]]:
     """Withdraw what the new label closes: the published versions, and everything that was made from the same
     sources."""
-    with opened(options, screen, "write") as session:
+    with opened(options, screen, "write", withdraws=False) as session:
         return take_back(session)
 
 

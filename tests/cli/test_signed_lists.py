@@ -171,10 +171,18 @@ HOW = {"removed": removed, "altered": altered, "swapped": swapped}
 def test_an_exported_file_that_was_removed_altered_or_swapped_is_noticed(listed: Kfm, kind: str, how: str) -> None:
     pattern, outside = FILES[kind]
     one, *others = sorted(Path().glob(pattern))
-    HOW[how](one, others[-1] if others else Path("public/datasets", dataset(), "current.json"))
+    HOW[how](one, others[-1] if others else _older_pointer(listed))
     assert all(verdicts(listed).values()), (one, others)
     if outside or (kind == "checkpoint" and how != "removed"):
         assert listed("verify", "public", *auditor()).code
+
+
+def _older_pointer(kfm: Kfm) -> Path:
+    """The pointer as it was after the first publication."""
+    first = kfm("refs", "history", f"published/{dataset()}", "--json").data[0]
+    pointer = {"before": "", "dataset": dataset(), "run_id": first["run_id"], "seq": 1, "version": first["after"]}
+    Path("older.json").write_text(json.dumps(pointer, separators=(",", ":")))
+    return Path("older.json")
 
 
 # Each kind of evidence in the state: its table, and what the key of the row holds.

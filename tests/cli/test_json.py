@@ -106,6 +106,7 @@ LINES = {
     "kfm why-not": ["why-not", "rain-gauges"],
     "kfm reproduce": ["reproduce", "rain-gauges"],
     "kfm policy gates": ["policy", "gates", "rain-gauges"],
+    "kfm policy bundle": ["policy", "bundle", "--out", "bundle.tar.gz"],
     "kfm policy check": ["policy", "check"],
     "kfm policy explain": ["policy", "explain", "rain-gauges"],
     "kfm policy test": ["policy", "test"],

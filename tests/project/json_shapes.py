@@ -79,6 +79,9 @@ SHAPES: dict[str, Shape] = {
         many=True,
     ),
     "kfm policy gates": Shape(_DECISION, many=True),
+    "kfm policy bundle": Shape(
+        {"written": "the file", "digest": "of the policies in it", "bytes": "its size"},
+    ),
     "kfm policy check": Shape(
         {
             "policy_digest": "the digest of the policies in force",

@@ -11,7 +11,47 @@ SERVING = "kfm.api.server"
 WIRE = "tests/api/test_wire.py"
 COPIES = "tests/engine/protected/test_denied_copies.py"
 
+LISTS = "tests/cli/test_signed_lists.py"
+
 MENDED: dict[str, Bug] = {
+    "a removed list is not missed": Bug(
+        "kfm.app.stewards.evidence:list_problems",
+        "        if run_id not in listed:\n",
+        "        if False:\n",
+        f"{LISTS}::test_evidence_that_was_removed_or_swapped_in_the_state_is_noticed",
+    ),
+    "a removed statement is not missed": Bug(
+        "kfm.app.stewards.evidence:_differences",
+        "    for statement in one.statements:\n",
+        "    for statement in ():\n",
+        f"{LISTS}::test_evidence_that_was_removed_or_swapped_in_the_state_is_noticed",
+    ),
+    "signing again hides that a list was removed": Bug(
+        "kfm.app.session.attester:_check_listed",
+        "if not lists and marks(receipt, version):",
+        "if False:",
+        f"{LISTS}::test_signing_again_does_not_hide_that_a_list_was_removed",
+    ),
+    "a missing key list is all is well": Bug(
+        "kfm.app.maintenance.doctor:key_verdicts",
+        "        key_list_in_force(session.resolved, session.state)\n",
+        "        pass\n",
+        "tests/app/governance/test_key_list_gone.py"
+        "::test_a_key_list_that_is_not_the_one_in_force_is_an_alarm_with_the_cure",
+    ),
+    "a server with further rules is believed": Bug(
+        "kfm.policy.rego_engines:_touches",
+        "return one[: len(other)] == other[: len(one)]",
+        "return False",
+        "tests/policy/test_engines_agree.py::test_policies_are_compared_by_their_rules_and_not_by_names_or_comments",
+    ),
+    "what may not be public is recommended for publication": Bug(
+        "kfm.app.provenance.why_not:_unpublished",
+        "present_labels(session, dataset, made).may_be_public if made else True",
+        "True",
+        "tests/engine/protected/test_labels_then_and_now.py"
+        "::test_every_sentence_is_true_after_any_history_of_tightening_withdrawing_and_loosening",
+    ),
     "what is frozen is delivered": Bug(
         "kfm.delivery.public_files:Telling._check",
         "if refs.is_frozen(self._state.refs.at(switch)):",

@@ -14,12 +14,6 @@ COPIES = "tests/engine/protected/test_denied_copies.py"
 LISTS = "tests/cli/test_signed_lists.py"
 
 MENDED: dict[str, Bug] = {
-    "a removed list is not missed": Bug(
-        "kfm.app.stewards.evidence:list_problems",
-        "        if run_id not in listed:\n",
-        "        if False:\n",
-        f"{LISTS}::test_evidence_that_was_removed_or_swapped_in_the_state_is_noticed",
-    ),
     "a removed statement is not missed": Bug(
         "kfm.app.stewards.evidence:_differences",
         "    for statement in one.statements:\n",

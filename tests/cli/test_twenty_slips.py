@@ -307,3 +307,30 @@ def test_the_brakes_work_after_a_slip(request: pytest.FixtureRequest, when: str,
     for words in (("doctor", "--json"), ("config", "check", "--json")):
         answer = kfm(*words)
         assert answer.code in (0, 3, 4) and answer.data, answer.err
+
+
+def test_commands_in_the_wrong_order_publish_nothing_and_name_the_right_one(kfm: Kfm) -> None:
+    lay_out(kfm)
+    early = kfm("run", "sites")
+    assert early.code == 4 and "make one: `kfm keys new --person NAME --role admin`" in early.complaint
+    assert kfm("publish", "sites", "--reason", "early").code != 0
+    make_list(kfm, SAFE, "society")
+    early = kfm("publish", "sites", "--reason", "early", "--key", str(SAFE / "olli.key"))
+    assert early.code == 3 and "run it first: `kfm run sites`" in early.complaint
+    assert public() == {}
+
+
+def test_labels_and_keys_that_come_after_the_table_was_published_withdraw_it(kfm: Kfm) -> None:
+    lay_out(kfm)
+    right = {name: Path(name).read_text() for name in (CONFIG, LABELS)}
+    for start in ("labels:", "mask:", "custodians:", "society:"):
+        without(CONFIG, start)()
+    assert kfm("run", "sites").code == 0
+    assert kfm("publish", "sites", "--reason", "too early").code == 0
+    assert leaked()
+    for name, text in right.items():
+        write(name, text)
+    assert "sites is public and may not be" in kfm("status").out
+    made = kfm("keys", "new", "--person", "ada", "--role", "admin", "--out", str(SAFE / "ada.key"))
+    assert made.code == 0 and "sites: 1 version withdrawn" in made.err, made.err
+    assert leaked() == []

@@ -55,8 +55,8 @@ SCHEDULING: dict[str, Bug] = {
     ),
     "O6 blame": Bug(
         "kfm.app.runs.freshness:_spells",
-        "public and _made(entry, name)",
-        "False",
+        '_made(entry, name) if public else ""',
+        '""',
         "tests/scheduling/test_freshness.py::test_a_newer_version_waits_for_review",
     ),
     "O6 minutes of a pool": Bug(

@@ -36,8 +36,8 @@ export function contracts(dataset) {
 
 /** What was declared of a dataset, and only that. */
 export function metadata(dataset) {
-  const { title, description, license, sensitivity, attribution, extent } = dataset;
-  const said = { title, description, license, sensitivity, attribution };
+  const { title, description, license, license_text, sensitivity, attribution, extent } = dataset;
+  const said = { title, description, license, license_text, sensitivity, attribution };
   const kept = Object.fromEntries(Object.entries(said).filter(([, value]) => value));
   return extent === null ? kept : { ...kept, extent: { bbox: extent.bbox, interval: extent.interval } };
 }

@@ -13,7 +13,7 @@ described := object.union(identity, {"description": "Sites by county"})
 
 schema := {"name": "sites/1", "digest": other}
 
-licence := {"id": "CC0-1.0", "checked": true, "redistribution": true, "checked_by": "licence.list"}
+licence := {"id": "CC0-1.0", "known": true, "checked": true, "redistribution": true, "checked_by": "licence.list"}
 
 open_label := {"sensitivity": "public", "closed_parts": 0}
 
@@ -35,6 +35,7 @@ provenance := {
 	"plan_hash": other,
 	"input_hash": other,
 	"code_hash": other,
+	"attestation": "verified",
 	"tools": {"kfm": "0.1.0", "runtime": "python 3.11"},
 }
 
@@ -60,7 +61,7 @@ promotion := {
 	"extent": {"bbox": [-102.1, 36.9, -94.5, 40.1], "from": -3786825600000, "until": 1735689600000},
 	"licence": licence,
 	"label": open_label,
-	"quality": {"sources": 1, "contracts": 1, "unheld_parts": 0, "results": [
+	"quality": {"sources": 1, "contracts": 1, "thin": 0, "unheld_parts": 0, "results": [
 		{"check": "rows", "value": 120, "at_least": 100, "at_most": 1000000},
 		{"check": "held_share", "value": 0.01, "at_least": 0, "at_most": 0.05},
 	]},
@@ -142,10 +143,13 @@ minimum := {
 	"made": {
 		"title": "Sites",
 		"licence": "CC0-1.0",
+		"licence_known": true,
 		"sensitivity": "public",
 		"made_as": "public",
 		"closed_parts": [],
 		"unheld_parts": [],
+		"thin": [],
+		"attestation": "verified",
 		"sources": 1,
 		"contracts": 1,
 		"version": version,

@@ -4,7 +4,7 @@ package kfm.faircare
 
 rules := {
 	"asked.told": "asked: who asks for what, when and why is not all said",
-	"fair.findable": "fair: it has no id, title and description to be found by",
+	"fair.findable": "fair: it has no description, title or id to be found by",
 	"fair.accessible": "fair: who may have it is not said, or is not everybody",
 	"fair.interoperable": "fair: no schema with its digest is named",
 	"fair.reusable": "fair: licence or inputs are not recorded",

@@ -5,17 +5,20 @@ package kfm.minimum
 rules := {
 	"metadata.title": "metadata: title is not declared",
 	"licence.declared": "licence: license is not declared",
+	"licence.known": "licence: license is neither an SPDX expression nor a custom licence with its text",
 	"metadata.declared": "metadata: sensitivity is not declared",
 	"metadata.public": "metadata: its sensitivity is not public",
 	"metadata.kept": "metadata: this version was made when the sensitivity was not public, and stays so",
 	"metadata.parts": "metadata: something in it was made when the sensitivity was not public, and stays so",
 	"validation.contracts": "validation: not every source was held against a data contract",
+	"validation.columns": "validation: a data contract names neither columns nor variables",
 	"validation.parts": "validation: not every source of every part was held against a data contract",
 	"checksums.subject": "checksums: the version record is about other bytes",
 	"checksums.read": "checksums: its objects were not looked at",
 	"checksums.intact": "checksums: an object is not what it should be",
 	"provenance.recorded": "provenance: plan, inputs or updater version are not recorded",
 	"provenance.run": "provenance: no run is known to have made this version",
+	"provenance.attested": "provenance: this installation signs statements, and has none about this version",
 	"receipt.there": "receipt: the run that made it has none",
 	"receipt.success": "receipt: the run that made it did not succeed",
 	"receipt.bytes": "receipt: it is about other bytes",
@@ -30,6 +33,8 @@ subject := input.subjects[0] if {
 holds contains "metadata.title" if trim_space(input.made.title) != ""
 
 holds contains "licence.declared" if trim_space(input.made.licence) != ""
+
+holds contains "licence.known" if input.made.licence_known == true
 
 holds contains "metadata.declared" if trim_space(input.made.sensitivity) != ""
 
@@ -59,6 +64,8 @@ holds contains "validation.contracts" if {
 	input.made.contracts == input.made.sources
 }
 
+holds contains "validation.columns" if input.made.thin == []
+
 holds contains "validation.parts" if input.made.unheld_parts == []
 
 holds contains "checksums.subject" if input.made.version == subject
@@ -76,6 +83,8 @@ holds contains "provenance.recorded" if {
 }
 
 holds contains "provenance.run" if trim_space(input.made.run_id) != ""
+
+holds contains "provenance.attested" if input.made.attestation in {"verified", "not required"}
 
 holds contains "receipt.there" if is_object(input.made.receipt)
 
@@ -97,6 +106,7 @@ allow if count(missing) == 0
 
 # What only follows from another line is not said beside it.
 follows := {
+	"licence.known": {"licence.declared"},
 	"metadata.public": {"metadata.declared"},
 	"metadata.kept": {"metadata.public"},
 	"checksums.intact": {"checksums.read"},

@@ -25,8 +25,9 @@ into_work := {
 # What may come later than Work and Processed, and only warns there. Nothing of it is unsafe.
 late := {
 	"metadata.title", "metadata.schema", "metadata.extent.space", "metadata.extent.time", "metadata.sensitivity",
-	"metadata.kept", "licence.declared", "licence.checked", "validation.contracts", "validation.results",
-	"provenance.inputs", "provenance.code", "provenance.tools", "receipt.evidence",
+	"metadata.kept", "licence.declared", "licence.known", "licence.checked", "validation.contracts",
+	"validation.columns", "validation.quarantined", "validation.results", "provenance.inputs", "provenance.code",
+	"provenance.attested", "provenance.tools", "receipt.evidence",
 }
 
 # What public data may lack even when it is published, and is told about.
@@ -140,8 +141,15 @@ warn contains {"rule": rule, "msg": data.kfm.faircare.rules[rule]} if {
 }
 
 warn contains reason if {
-	input.step.to in {"processed", "published"}
+	input.step.to == "processed"
 	some reason in data.kfm.promotion.warn
+}
+
+# A missing description is said once: by fair.findable.
+warn contains reason if {
+	input.step.to == "published"
+	some reason in data.kfm.promotion.warn
+	reason.rule != "metadata.description"
 }
 
 warn contains reason if {

@@ -261,6 +261,7 @@ export const DatasetConfig = record("DatasetConfig", {
   title: [text, ""],
   description: [text, ""],
   license: [text, ""],
+  license_text: [bounded(text, {"max": 100000}), undefined],
   sensitivity: [nullable(literal("closed", "generalised", "public", "restricted")), null],
   attribution: [text, ""],
   extent: [nullable(Extent.type), null],

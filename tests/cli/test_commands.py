@@ -17,6 +17,9 @@ from .conftest import Kfm, shell, tree
 DATA = Path("data/rain_gauges.csv")
 
 
+HAYS = "gauge,county,month,rain_mm\nhays,ellis,2025-11,19.1\nhays,ellis,2025-12,11.3\nhays,ellis,2026-01,12.7\n"
+
+
 def change_data() -> None:
     DATA.write_text(DATA.read_text() + "colby,thomas,2026-01,9.9\n")
 
@@ -132,7 +135,7 @@ def test_one_bad_dataset_does_not_keep_the_others_from_running(started: Kfm) -> 
 
 def test_cat_writes_the_bytes_of_an_entry(ran: Kfm) -> None:
     answer = ran("cat", "published/rain-gauges", "ellis")
-    assert answer.out == "gauge,county,month,rain_mm\nhays,ellis,2026-01,12.7\n"
+    assert answer.out == HAYS
     assert answer.err == ""
     listed = ran("cat", "published/rain-gauges", "--json").data
     assert [entry["key"] for entry in listed] == [["ellis"], ["ford"], ["riley"]]
@@ -144,13 +147,13 @@ def test_held_shows_what_is_held_back_and_why(started: Kfm) -> None:
     assert "1 row quarantined, see `kfm quarantine rain-gauges`" in started("run").err
     answer = started("held", "rain-gauges")
     assert "minimum" in answer.out and "-1" not in answer.out
-    assert "1 of 6 rows quarantined" in answer.err
+    assert "1 of 12 rows quarantined" in answer.err
     report = started("held", "rain-gauges", "--json").data
     assert report["dataset"] == "rain-gauges"
     assert [source["held_rows"] for source in report["sources"]] == [1]
     assert started("cat", "quarantine/rain-gauges").data == report
     (row,) = [json.loads(line) for line in started("held", "rain-gauges", "--rows").out.splitlines()]
-    assert row["row"] == 4 and row["data"]["rain_mm"] == "-1"
+    assert row["row"] == 8 and row["data"]["rain_mm"] == "-1"
     assert started("held", "nowhere").code == 3
 
 

@@ -23,7 +23,7 @@ datasets:
     sensitivity: public
     extent: {bbox: [-102.1, 36.9, -94.5, 40.1]}
     sources:
-      stations: {uri: stations.csv, format: csv}
+      stations: {uri: stations.csv, format: csv, contract: {columns: [{name: id}]}}
   monthly:
     updater: chain.py:Monthly
     title: By month

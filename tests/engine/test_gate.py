@@ -37,7 +37,7 @@ def test_a_version_without_a_run_does_not_pass() -> None:
     assert decision.allow is False and "provenance" in decision.reasons[0]
 
 
-PUBLIC = {"title": "x", "license": "y", "sensitivity": "public"}
+PUBLIC = {"title": "x", "license": "MIT", "sensitivity": "public"}
 
 
 @pytest.mark.parametrize(
@@ -84,13 +84,13 @@ def tampered(site: MemorySite, monkeypatch: pytest.MonkeyPatch, **changes: Any) 
     "changes",
     [
         {"metadata": {}},
-        {"metadata": {"title": "x", "license": "y"}},
-        {"metadata": {"title": "x", "license": "y", "sensitivity": "restricted"}},
-        {"metadata": {"title": " ", "license": "y", "sensitivity": "public"}},
-        {"metadata": {"title": 1, "license": "y", "sensitivity": "public"}},
+        {"metadata": {"title": "x", "license": "MIT"}},
+        {"metadata": {"title": "x", "license": "MIT", "sensitivity": "restricted"}},
+        {"metadata": {"title": " ", "license": "MIT", "sensitivity": "public"}},
+        {"metadata": {"title": 1, "license": "MIT", "sensitivity": "public"}},
         {"metadata": {"title": "x", "license": None, "sensitivity": "public"}},
-        {"metadata": {"title": "x", "license": "y", "sensitivity": True}},
-        {"metadata": {"title": "x", "license": "y", "sensitivity": ["public"]}},
+        {"metadata": {"title": "x", "license": "MIT", "sensitivity": True}},
+        {"metadata": {"title": "x", "license": "MIT", "sensitivity": ["public"]}},
         {"validation": {}},
         {"validation": {"sources": 0, "contracts": 0}},
         {"validation": {"sources": 2, "contracts": 1}},

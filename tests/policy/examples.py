@@ -27,7 +27,7 @@ EXAMPLES = {
 _ADVISED = {"extent", "quality/results", "provenance/code_hash", "provenance/tools", "identity/description"}
 _ADVISED |= {"licence/checked", "licence/redistribution", "licence/checked_by"}
 _LATE = _ADVISED | {"schema", "licence", "quality", "identity/title", "label/closed_parts", "receipt/sensitivity"}
-_LATE |= {"provenance/inputs", "receipt/inputs", "receipt/decisions"}
+_LATE |= {"provenance/attestation", "provenance/inputs", "receipt/inputs", "receipt/decisions"}
 TOLERATED: dict[str, set[str]] = {
     "zone": _ADVISED,
     "to_processed": _LATE,

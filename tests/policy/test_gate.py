@@ -20,12 +20,12 @@ from tests.policy.servers import free_port
 from tests.sampling import tries
 
 SHA = "sha256:" + "0" * 64
-TEXTS = st.sampled_from(["", " ", "x", "public", "restricted", None, 1, True, ["public"]])
+TEXTS = st.sampled_from(["", " ", "x", "MIT", "public", "restricted", None, 1, True, ["public"]])
 COUNTS = st.integers(-1, 3)
 HASHES = st.sampled_from(["", SHA, "sha256:x", "sha256:" + "g" * 64])
 MARKS = st.sampled_from(["unheld/KS", "unheld/", "restricted/KS", "restricted/"])
 METADATA = st.fixed_dictionaries({}, optional=dict.fromkeys(("title", "license", "sensitivity"), TEXTS))
-PUBLIC = {"title": "x", "license": "y", "sensitivity": "public"}
+PUBLIC = {"title": "x", "license": "MIT", "sensitivity": "public"}
 
 
 @pytest.fixture(scope="module")

@@ -19,19 +19,22 @@ from tests.sampling import sampled
 # What a part of a question holds for other gates: the types ask for it, this gate's rules do not look at it.
 NOT_READ = {
     "faircare": {
-        *("licence/checked", "licence/redistribution", "licence/checked_by"),
+        *("licence/known", "licence/checked", "licence/redistribution", "licence/checked_by"),
         *(f"provenance/{name}" for name in ("run_id", "updater", "updater_version", "plan_hash")),
-        *(f"provenance/{name}" for name in ("input_hash", "code_hash", "tools")),
+        *(f"provenance/{name}" for name in ("input_hash", "code_hash", "attestation", "tools")),
     },
     "telemetry": {
         *("identity/dataset", "identity/title", "provenance/inputs", "provenance/updater"),
-        *(f"provenance/{name}" for name in ("updater_version", "plan_hash", "input_hash", "code_hash", "tools")),
+        *(
+            f"provenance/{name}"
+            for name in ("updater_version", "plan_hash", "input_hash", "code_hash", "attestation", "tools")
+        ),
     },
     # Into Work goes what is known by its bytes, origin and label; the rest is asked of what is made from it.
     "from_quarantine": {
         *("identity/title", "review/at"),
         *(f"provenance/{name}" for name in ("run_id", "updater", "updater_version", "plan_hash")),
-        *(f"provenance/{name}" for name in ("input_hash", "code_hash", "tools")),
+        *(f"provenance/{name}" for name in ("input_hash", "code_hash", "attestation", "tools")),
     },
 }
 NOT_READ["operation"] = NOT_READ["faircare"]

@@ -19,7 +19,7 @@ from kfm.policy.policy_bundle import policies
 from kfm.policy.rego_engines import KEPT, compiled
 from kfm.projections import openlineage, stac_governance
 from kfm.projections.vocabulary import GOVERNANCE, SCHEMAS
-from tests.project import node_files, promises, reference, specs
+from tests.project import node_files, promises, reference, spdx, specs
 from tests.project.bans import ROOT, Finding, repository_files
 
 _LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(\s*<?([^)\s>]+)>?(?:\s+[\"'(][^)]*)?\)")
@@ -94,7 +94,7 @@ def check_pages(root: Path = ROOT) -> tuple[int, list[Finding]]:
 def generated() -> dict[str, str]:
     """Every generated file by its path in the repository, as the code of today makes it."""
     schemas = {f"schemas/{name}.json": _kfm("config", "schema", name) for name in _kfm("config", "schema").split()}
-    tables = specs.pages() | {"docs/promises.md": promises.current()}
+    tables = specs.pages() | {"docs/promises.md": promises.current(), spdx.PATH: spdx.module()}
     return schemas | _published() | reference.pages() | node_files.files() | _policies() | tables
 
 

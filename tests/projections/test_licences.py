@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 import rdflib
@@ -11,6 +12,7 @@ from stac_validator.validate import StacValidate
 
 from kfm.model.canonical import canonical
 from kfm.projections import dcat, stac
+from kfm.projections.dataset_pages import dataset_page
 from tests.projections import samples
 from tests.projections.extracting import PLACES
 
@@ -38,3 +40,20 @@ def test_a_licence_is_written_so_that_other_tools_can_read_it(declared: str, iri
     graph = rdflib.Graph().parse(data=document, format="json-ld", publicID="file:///catalog/")
     assert {str(one) for one in graph.objects(None, rdflib.DCTERMS.license)} == {iri}
     assert _is_valid_uri(iri)
+
+
+def test_a_custom_licence_is_shown_with_its_text(tmp_path: Path) -> None:
+    said = {
+        **samples.METADATA,
+        "license": "LicenseRef-house",
+        "license_text": "Name the house,\nand pass it on: 100%.",
+    }
+    version = samples.version(samples.run(metadata=said))
+    collection = stac.collection(version, [("ks",)], PLACES)
+    (tmp_path / "collection.json").write_bytes(canonical(collection))
+    checked = StacValidate(str(tmp_path / "collection.json"), schema_map=samples.schema_files(tmp_path))
+    assert checked.run(), checked.message
+    link = next(link for link in collection["links"] if link["rel"] == "license")
+    assert collection["license"] == "other" and link["title"] == "LicenseRef-house"
+    assert unquote(link["href"]) == f"data:text/plain;charset=utf-8,{said['license_text']}"
+    assert "Name the house,<br>and pass it on" in dataset_page(version, [], [], PLACES).decode()

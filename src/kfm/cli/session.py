@@ -141,6 +141,16 @@ def today() -> str:
     return rfc3339(from_environment().now_ms())[:10]
 
 
+def advice_of(receipt: Receipt) -> list[str]:
+    """Return what the policies advise about a version that was published, without the name of the gate."""
+    if not receipt.policy_decisions:
+        return []
+    from kfm.model.zone_requests import PUBLISHED_GATE
+
+    decisions = [each for each in receipt.policy_decisions if each.gate == PUBLISHED_GATE and each.allow is True]
+    return list(dict.fromkeys(line for each in decisions for line in each.warnings))
+
+
 class Tally:
     """Reports receipts and errors as they come, and keeps the errors and the exit code."""
 
@@ -159,6 +169,8 @@ class Tally:
             self._screen.fail(_about(receipt.dataset, note.message))
         for note in receipt.warnings:
             self._screen.say(_about(receipt.dataset, note.message))
+        for line in advice_of(receipt):
+            self._screen.say(_about(receipt.dataset, f"advice: {line}"))
 
     def failed(self, about: str, problem: KfmError) -> None:
         self._codes.append(problem.exit_code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta
 
 from kfm.config.pace_settings import FreshnessConfig
@@ -51,7 +52,13 @@ class DatasetConfig(Record, frozen=True):
     ] = {}
     title: Annotated[str, Meta(description="for people; `kfm publish` requires it")] = ""
     description: Annotated[str, Meta(description="for people")] = ""
-    license: Annotated[str, Meta(description="an SPDX id or a URL; `kfm publish` requires it")] = ""
+    license: Annotated[
+        str, Meta(description="an SPDX expression such as CC-BY-4.0, or LicenseRef-NAME; `kfm publish` requires it")
+    ] = ""
+    license_text: Annotated[
+        Annotated[str, Meta(max_length=100_000)] | msgspec.UnsetType,
+        Meta(description="the text of the licence that LicenseRef-NAME stands for"),
+    ] = msgspec.UNSET
     sensitivity: Annotated[
         Level | None,
         Meta(description="how open it is; only public data are published as they are; null: undeclared"),
@@ -92,6 +99,7 @@ class DatasetConfig(Record, frozen=True):
             "title": self.title,
             "description": self.description,
             "license": self.license,
+            "license_text": self.license_text or "",
             "sensitivity": self.sensitivity,
             "attribution": self.attribution,
             "extent": self.extent and {"bbox": list(self.extent.bbox), "interval": list(self.extent.interval)},

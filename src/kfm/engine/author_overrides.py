@@ -17,7 +17,7 @@ from kfm.model.updater import Updater
 from kfm.parsing.characters import is_printable
 
 MOST = 1000  # the most inputs that lineage() may add
-DECLARED = ("sensitivity", "license")  # only the configuration sets these
+DECLARED = ("sensitivity", "license", "license_text")  # only the configuration sets these
 
 
 def upserted(context: RunContext, version: DatasetVersion, planned: Planned, executed: Executed) -> DatasetVersion:

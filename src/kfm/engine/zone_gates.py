@@ -130,6 +130,10 @@ def unmet_by(obligations: list[Obligation], version: DatasetVersion | None) -> l
 ASK = "it is for its stewards and its community to decide: `kfm policy explain` says what they are asked"
 
 
+HINTS = {  # hints for rules of which the declaration of the dataset is not the cure
+    "provenance.attested": "sign it: `kfm attest {dataset} --version {version}`, and try again",
+    "validation.quarantined": "`kfm quarantine {dataset}` shows the rows; have the source corrected, and run it again",
+}
 BESIDE = {  # hints for rules that no policy decides, by their prefix
     "graph.circle": "see `kfm lineage upstream processed/{dataset}`; make it of something else",
     "graph.": "`kfm reconcile --repair` draws again what the receipts say",
@@ -149,9 +153,9 @@ def denied(context: RunContext, what: str, decision: Decision) -> Denied:
             message,
             hint=f"restore it from a backup, or make it again: `kfm run {context.dataset} --force --reason …`",
         )
-    for begins, hint in BESIDE.items():
+    for begins, hint in {**HINTS, **BESIDE}.items():
         if any(rule.startswith(begins) for rule in decision.rules):
-            return Denied(message, hint=hint.format(dataset=context.dataset))
+            return Denied(message, hint=hint.format(dataset=context.dataset, version=decision.subject))
     unheld = any(reason.startswith("validation:") for reason in decision.reasons)
     return Denied(
         message,

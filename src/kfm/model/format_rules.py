@@ -15,6 +15,8 @@ from kfm.model.source_formats import COLUMNAR, GRIDS
 from kfm.model.transform_config import GEOMETRIES, Expected, ExpectedVariable
 from kfm.parsing.characters import printable
 
+_WITH_SCHEMA = ("json", "ndjson", "geojson")
+TABLES = ("csv", *_WITH_SCHEMA, *COLUMNAR)  # formats with columns
 GEOGRAPHIC = (*COLUMNAR, *GRIDS)  # formats with a location
 # Coordinate systems in degrees that agree within two metres; catalogs take their boxes from these.
 DEGREES = ("EPSG:4326", "OGC:CRS84", "EPSG:4979", "OGC:CRS84H", "EPSG:4269", "EPSG:4258")
@@ -33,6 +35,20 @@ def expecting(contract: DataContract, expect: Expected) -> ExpectingContract:
 
 def expected_of(contract: DataContract) -> Expected:
     return contract.expect if isinstance(contract, ExpectingContract) else Expected()
+
+
+def gap_of(contract: DataContract) -> str:
+    """Return what a contract must say at least and does not; empty if it says enough. That is the columns of a table
+    and the variables and coordinate system of a grid. STAC has its own rules, and text and bytes have no parts."""
+    if contract.format in GRIDS:
+        expect = expected_of(contract)
+        missing = [] if expect.variables else ["expect.variables"]
+        return " and ".join(missing + ([] if expect.crs else ["expect.crs"]))
+    if contract.format not in TABLES or contract.columns:
+        return ""
+    if contract.format in _WITH_SCHEMA:
+        return "" if contract.json_schema else "contract.columns or contract.json_schema"
+    return "contract.columns"
 
 
 _OF_GRIDS = ("bands", "time", "variables")

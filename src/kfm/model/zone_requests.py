@@ -9,6 +9,8 @@ from kfm.model.labels import joined
 from kfm.model.ports import Objects, State
 from kfm.model.records import Classification, DatasetVersion, Decision, Record, RefMove, Run, SourceRef
 
+PUBLISHED_GATE = "promotion.checklist"  # the name that receipts use for the gate before Published
+
 
 class Asking(Record, frozen=True):
     """The request that a gate decides about: who asks for which operation, when and why."""

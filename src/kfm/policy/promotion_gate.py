@@ -11,8 +11,10 @@ from kfm.errors import KfmError
 from kfm.model import records, refs
 from kfm.model.names import is_digest
 from kfm.model.ports import Objects, State
-from kfm.model.records import DatasetVersion, Receipt, RefMove
+from kfm.model.records import DatasetVersion, Receipt, RefMove, Run
+from kfm.model.zone_requests import PUBLISHED_GATE as GATE
 from kfm.model.zone_requests import Asking, StepUp
+from kfm.parsing.characters import printable
 from kfm.policy.checksums import intact_checksums, wrong_bytes
 from kfm.policy.decision import Decider, embedded
 from kfm.policy.question_builder import (
@@ -21,7 +23,9 @@ from kfm.policy.question_builder import (
     Evidence,
     VersionFacts,
     closed_parts,
+    gaps_of,
     level_of,
+    licence_problem,
     made_as,
     masked_as,
     step_up,
@@ -30,9 +34,10 @@ from kfm.policy.question_builder import (
 )
 from kfm.policy.questions import MadeFacts, MadeReceipt, PolicyDecision, PolicyQuestion
 
-GATE = "promotion.checklist"  # the name that receipts use
 _BYTES = "checksums.read"
-_DETAILED = frozenset({"checksums.intact", "metadata.parts", "validation.parts"})  # reported with their places
+_DETAILED = frozenset(
+    {"checksums.intact", "metadata.parts", "validation.parts", "validation.columns", "licence.known"}
+)  # reported with their places
 NO_REQUEST = Asking(who="nobody", what="look", when_ms=(1 << 53) - 1, why="nobody said so")  # no consent lasts so long
 
 
@@ -59,17 +64,17 @@ def promotion_gate(
     try:
         version = state.ledger.version(dataset, move.after)
         receipt = state.ledger.receipt(version.run_id) if version is not None else None
-        made = made_of(version, receipt, declared, evidence)
+        held_by = state.runs.get(version.validated_by or version.run_id) if version is not None else None
+        made = made_of(version, receipt, declared, evidence, held_by)
         decision = point.decide(PolicyQuestion(gate="minimum", subjects=[move.after], made=made))
         if version is None or decision.rules != [_BYTES]:
-            return _recorded(decision, move, [_part(name) for name in [*made.unheld_parts, *made.closed_parts]])
+            return _recorded(decision, move, _details(decision, made, version, declared, gaps_of(held_by, evidence)))
         # The bytes are read last, because there may be many.
         damaged = "; ".join(wrong_bytes(objects, move.after, read=read))
         if damaged:
             made = msgspec.structs.replace(made, looked_at=True, damaged=damaged[:1000])
             decision = point.decide(PolicyQuestion(gate="minimum", subjects=[move.after], made=made))
             return _recorded(decision, move, [("checksums.intact", damaged)])
-        held_by = state.runs.get(version.validated_by or version.run_id)
         known = VersionFacts(version, receipt, held_by, state.ledger.telemetry(version.run_id))
         sums = intact_checksums(version)
         decision = point.decide(to_published(known, declared, asking, sums, evidence))
@@ -103,6 +108,7 @@ def made_of(
     receipt: Receipt | None,
     declared: Mapping[str, Any] | None,
     evidence: Evidence = NO_EVIDENCE,
+    held_by: Run | None = None,
 ) -> MadeFacts:
     """Return the facts about how a version was made. Today's declaration of the dataset wins over the one it was made
     under."""
@@ -113,10 +119,12 @@ def made_of(
     return MadeFacts(
         title=_text(said.get("title")),
         licence=_text(said.get("license")),
+        licence_known=bool(_text(said.get("license")).strip()) and licence_problem(said) is None,
         sensitivity="" if level == UNSAID else level,
         made_as=made_as(version),
         closed_parts=closed_parts(version, level),
         unheld_parts=unheld_parts(version),
+        thin=[name[:200] for name, _ in gaps_of(held_by, evidence)],
         sources=version.validation.get("sources", 0),
         contracts=version.validation.get("contracts", -1),
         version=version.digest,
@@ -126,9 +134,33 @@ def made_of(
         run_id=version.run_id,
         looked_at=False,
         damaged="",
+        attestation=evidence.attestation,
         masked=masked_as(version.digest, version.standing) is not None,
         receipt=None if receipt is None else _receipt(receipt),
     )
+
+
+def _details(
+    decision: PolicyDecision,
+    made: MadeFacts,
+    version: DatasetVersion | None,
+    declared: Mapping[str, Any] | None,
+    gaps: list[tuple[str, str]],
+) -> list[tuple[str, str]]:
+    """Return what the failed rules are about, in place of their own words."""
+    found = [_part(name) for name in [*made.unheld_parts, *made.closed_parts]]
+    if "validation.columns" in decision.rules:
+        found += [
+            (
+                "validation.columns",
+                f"validation: the contract of source {printable(name, 80)} says too little; add {gap}",
+            )
+            for name, gap in gaps
+        ]
+    if "licence.known" in decision.rules and version is not None:
+        problem = licence_problem(version.metadata if declared is None else declared)
+        found.append(("licence.known", f"licence: {problem}"))
+    return found
 
 
 def _receipt(receipt: Receipt) -> MadeReceipt:
@@ -139,10 +171,12 @@ def _receipt(receipt: Receipt) -> MadeReceipt:
 _NOTHING = MadeFacts(
     title="",
     licence="",
+    licence_known=False,
     sensitivity="",
     made_as="",
     closed_parts=[],
     unheld_parts=[],
+    thin=[],
     sources=0,
     contracts=0,
     version="",
@@ -152,6 +186,7 @@ _NOTHING = MadeFacts(
     run_id="",
     looked_at=False,
     damaged="",
+    attestation="missing",
 )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 from msgspec import Struct
@@ -12,11 +13,13 @@ from kfm import __version__
 from kfm.clock import parse_instant
 from kfm.errors import BadInput
 from kfm.model.canonical import canonical
+from kfm.model.format_rules import TABLES, gap_of
 from kfm.model.keys import digest
 from kfm.model.labels import LEVELS, joined
 from kfm.model.names import is_digest
 from kfm.model.operation_target import REF
-from kfm.model.records import Classification, DatasetVersion, Receipt, Run, RunTelemetry, SourceRef
+from kfm.model.records import Classification, DataContract, DatasetVersion, Receipt, Run, RunTelemetry, SourceRef
+from kfm.model.source_formats import GRIDS, Format
 from kfm.model.zone_requests import Asking, StepUp
 from kfm.policy.questions import (
     Checksums,
@@ -41,16 +44,20 @@ from kfm.policy.questions import (
     label_of,
 )
 
+if TYPE_CHECKING:
+    from kfm.model.licences import LicenceProblem
+
 UNSAID = "unsaid"
+NOT_REQUIRED = "not required"
 ONLY_GENERALISED = 2  # mark of a partition that was made as generalised; other marks are more closed
 _MOST = float((1 << 53) - 1)
 # Licences under which everyone may pass the data on. Others may allow it too; until a person has checked, the gate
 # warns.
 FREE = frozenset(
     {
-        "apache-2.0", "bsd-2-clause", "bsd-3-clause", "cc-by-1.0", "cc-by-2.0", "cc-by-2.5", "cc-by-3.0", "cc-by-4.0",
-        "cc-by-sa-3.0", "cc-by-sa-4.0", "cc-pddc", "cc0-1.0", "cdla-permissive-1.0", "cdla-permissive-2.0", "mit",
-        "odbl-1.0", "odc-by-1.0", "ogl-uk-3.0", "pddl-1.0", "us-pd",
+        "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC-BY-1.0", "CC-BY-2.0", "CC-BY-2.5", "CC-BY-3.0", "CC-BY-4.0",
+        "CC-BY-SA-3.0", "CC-BY-SA-4.0", "CC-PDDC", "CC-PDM-1.0", "CC0-1.0", "CDLA-Permissive-1.0",
+        "CDLA-Permissive-2.0", "MIT", "ODC-By-1.0", "ODbL-1.0", "OGL-UK-3.0", "PDDL-1.0",
     }
 )  # fmt: skip
 
@@ -63,6 +70,8 @@ class Evidence(Struct, frozen=True):
     standing: Classification | None = None  # today's classification of its dataset by labels
     epoch: int = 0  # epoch of the labels
     labelled: bool = False  # the installation has labels
+    gaps: tuple[tuple[str, str], ...] = ()  # sources whose declared contract says too little, and what it lacks
+    attestation: str = NOT_REQUIRED  # verified or missing, if the installation signs statements
 
 
 NO_EVIDENCE = Evidence()
@@ -97,8 +106,8 @@ def to_published(
         extent=_extent(said),
         licence=_licence(said),
         label=_label(_standing_of(version, evidence), level, len(closed_parts(version, level))),
-        quality=_quality(version),
-        provenance=_provenance(known),
+        quality=_quality(version, len(gaps_of(known.run, evidence))),
+        provenance=_provenance(known, evidence.attestation),
         checksums=sums,
         receipt=None if receipt is None else _receipt(receipt, level if made == UNSAID else made),
         review=evidence.review,
@@ -141,7 +150,7 @@ def step_up(step: StepUp, evidence: Evidence) -> PolicyQuestion:
         schema=_schema(run.dataset, step.inputs),
         extent=_extent(said),
         licence=_licence(said),
-        quality=_quality(version),
+        quality=_quality(version, len(gaps_of(msgspec.structs.replace(run, inputs=step.inputs), evidence))),
         receipt=ReceiptFacts(
             run_id=run.run_id,
             who=step.asking.who,
@@ -248,8 +257,45 @@ def _instant(text: object) -> int | None:
 
 def _licence(said: Mapping[str, Any]) -> Licence:
     name = _text(said.get("license"))
-    free = name.strip().lower() in FREE
-    return Licence(id=name[:4096], checked=free, redistribution=free, checked_by="the list of licences" if free else "")
+    if not name.strip():
+        return Licence(id="", known=False, checked=False, redistribution=False, checked_by="")
+    from kfm.model.licences import expression_of  # only decisions about licences need the list of SPDX ids
+
+    found = expression_of(name)
+    enough = any if found is not None and found.offers_choice else all
+    free = found is not None and enough(each in FREE for each in found.ids)
+    return Licence(
+        id=name[:4096],
+        known=licence_problem(said) is None,
+        checked=free,
+        redistribution=free,
+        checked_by="the list of licences" if free else "",
+    )
+
+
+def licence_problem(said: Mapping[str, Any]) -> LicenceProblem | None:
+    """Return what is wrong with the declared licence; None if nothing is."""
+    from kfm.model.licences import problem_of
+
+    return problem_of(_text(said.get("license")), _text(said.get("license_text")))
+
+
+def gaps_of(run: Run | None, evidence: Evidence) -> list[tuple[str, str]]:
+    """Return each source whose contract says too little, and what it lacks: sources with such a contract in the
+    configuration today, and sources that the run checked against nothing but a format."""
+    found = dict(evidence.gaps)
+    for source in run.inputs if run is not None else ():
+        gap = _bare_contracts().get(source.contract_hash) if not source.uri.startswith(REF) else None
+        if gap:
+            found.setdefault(source.name or source.uri, gap)
+    return sorted(found.items())
+
+
+@lru_cache(maxsize=1)
+def _bare_contracts() -> dict[str, str]:
+    """Return what is missing in the contract that names only a format, by the digest of that contract."""
+    contracts = (DataContract(format=form) for form in get_args(Format) if form in TABLES or form in GRIDS)
+    return {digest(canonical(contract)): gap_of(contract) for contract in contracts}
 
 
 def _label(standing: Classification | None, level: str, closed: int) -> LabelFacts:
@@ -258,12 +304,13 @@ def _label(standing: Classification | None, level: str, closed: int) -> LabelFac
     return msgspec.structs.replace(label_of(standing, closed_parts=closed), sensitivity=level)
 
 
-def _quality(version: DatasetVersion) -> Quality:
+def _quality(version: DatasetVersion, thin: int) -> Quality:
     said = version.validation
     rows, held = max(0, said.get("rows", 0)), max(0, said.get("held_rows", 0))
     return Quality(
         sources=max(0, said.get("sources", 0)),
         contracts=max(0, said.get("contracts", 0)),
+        thin=thin,
         unheld_parts=len(unheld_parts(version)),
         results=[
             QaResult(check="rows", value=rows, at_least=1, at_most=_MOST),
@@ -292,11 +339,12 @@ def _provenance_of(run: Run, inputs: list[SourceRef], version: DatasetVersion | 
         plan_hash=plan_hash,
         input_hash=run.input_hash,
         code_hash=run.code_hash if is_digest(run.code_hash) else "",
+        attestation=NOT_REQUIRED,  # the statements are signed in the commit
         tools=Tools(kfm=__version__, runtime="python"),
     )
 
 
-def _provenance(known: VersionFacts) -> Provenance | None:
+def _provenance(known: VersionFacts, attestation: str) -> Provenance | None:
     version, receipt = known.version, known.receipt
     if not is_digest(version.plan_hash) or not is_digest(version.input_hash) or receipt is None:
         return None
@@ -311,6 +359,7 @@ def _provenance(known: VersionFacts) -> Provenance | None:
         plan_hash=version.plan_hash,
         input_hash=version.input_hash,
         code_hash=version.code_hash if is_digest(version.code_hash) else "",
+        attestation=attestation,
         tools=Tools(kfm=kfm, runtime=" ".join(f"{name} {number}" for name, number in sorted(tools.items()))),
     )
 

@@ -61,6 +61,7 @@ class ExtentFacts(Part, frozen=True, rename={"from_": "from"}):
 
 class Licence(Part, frozen=True):
     id: Name
+    known: bool  # an SPDX expression, or a custom licence with its text
     checked: bool
     redistribution: bool
     checked_by: Name
@@ -121,6 +122,7 @@ class QaResult(Part, frozen=True):
 class Quality(Part, frozen=True):
     sources: Count
     contracts: Count  # sources that were checked against a contract
+    thin: Count  # contracts that name neither columns nor variables
     unheld_parts: Count
     results: list[QaResult]
 
@@ -146,6 +148,7 @@ class Provenance(Part, frozen=True):
     plan_hash: Digest
     input_hash: Digest
     code_hash: DigestOrNone  # empty for versions made before it was recorded
+    attestation: Name  # verified, missing, or not required
     tools: Tools
 
 
@@ -244,10 +247,12 @@ class MadeFacts(Part, frozen=True):
 
     title: Name
     licence: Name
+    licence_known: bool
     sensitivity: Name
     made_as: Name  # sensitivity when it was made; `unsaid` if there was none
     closed_parts: list[Name]
     unheld_parts: list[Name]
+    thin: list[Name]  # sources whose contract names neither columns nor variables
     sources: int
     contracts: int
     version: Name
@@ -257,6 +262,7 @@ class MadeFacts(Part, frozen=True):
     run_id: Name
     looked_at: bool
     damaged: Name  # why an object is damaged; empty: all are intact
+    attestation: Name  # verified, missing, or not required
     masked: bool = False  # on entry
     receipt: MadeReceipt | None = None
 

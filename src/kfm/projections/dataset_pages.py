@@ -116,6 +116,7 @@ def _facts(version: PublicVersion, metadata: dict[str, Any]) -> Iterator[str]:
     counts = [each.rows for each in version.files if each.rows is not None]
     pairs = (
         ("Licence", _licence(str(metadata.get("license") or ""))),
+        ("Its text", escape(str(metadata.get("license_text") or "")).replace("\n", "<br>")),
         ("Attribution", escape(str(metadata.get("attribution") or ""))),
         ("Version", f"<code>{escape(version.digest)}</code>"),
         ("Published", escape(version.published_at)),
@@ -145,6 +146,7 @@ def _licence(licence: str) -> str:
     if licence.startswith(("https://", "http://")):
         return f'<a href="{escape(licence)}">{escape(licence)}</a>'
     is_known = licence and licence not in ("other", "proprietary", "various", "US-PD")
+    is_known = is_known and not licence.startswith(("(", "LicenseRef-"))
     known = f'<a href="{_LICENCES}{escape(licence)}.html">{escape(licence)}</a>'
     return known if is_known and " " not in licence else escape(licence)
 

@@ -27,6 +27,7 @@ from kfm.projections.vocabulary import (
     licence_iri,
     multihash,
     name_of,
+    quoted,
 )
 from kfm.projections.worker_receipt import receipt_path
 
@@ -383,6 +384,9 @@ def _licence(metadata: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
     said = str(metadata.get("license") or "")
     if is_licence_id(said):
         return said, []
+    if text := str(metadata.get("license_text") or ""):  # a custom licence: the link holds its text
+        href = f"data:text/plain;charset=utf-8,{quoted(text, '')}"
+        return "other", [_link("license", href, "text/plain", title=said)]
     return "other", [_link("license", licence_iri(said), "text/html", title=said)] if said else []
 
 

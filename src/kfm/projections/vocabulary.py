@@ -53,8 +53,9 @@ def address(each: PublicInput) -> str:
 
 
 def is_licence_id(said: str) -> bool:
-    """Say whether a text is written like an SPDX id; it is not looked up in the SPDX list."""
-    return said.isascii() and said.replace("-", "").replace(".", "").replace("+", "").isalnum()
+    """Say whether a text is written like an SPDX id; it is not looked up in the SPDX list. A custom licence is none."""
+    plain = said.replace("-", "").replace(".", "").replace("+", "")
+    return said.isascii() and plain.isalnum() and not said.startswith("LicenseRef-")
 
 
 def licence_iri(said: str) -> str:

@@ -20,7 +20,7 @@ datasets:
   wells:
     updater: wells.py:Wells
     title: Wells
-    license: US-PD
+    license: CC-PDM-1.0
     sensitivity: public
     extent: {bbox: [-102.1, 36.9, -94.6, 40.1]}
     sources:
@@ -28,7 +28,7 @@ datasets:
   gauges:
     version: 1.0.0
     title: Gauges
-    license: US-PD
+    license: CC-PDM-1.0
     sensitivity: public
     sources:
       gauges: {uri: data/gauges.csv, format: csv, contract: {columns: [{name: id}, {name: flow, type: integer}]}}

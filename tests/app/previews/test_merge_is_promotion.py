@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 from tests.app.previews.branches import Site, git, wells
+from tests.crypto.world import seed
 
 
 def test_a_branch_is_previewed_reported_mended_merged_and_promoted(tmp_path: Path) -> None:
@@ -15,7 +16,7 @@ def test_a_branch_is_previewed_reported_mended_merged_and_promoted(tmp_path: Pat
     before = site.refs()
     site.branch("deeper")
     site.write("data/wells.csv", wells(3))
-    site.replace("kfm.yml", "    title: Wells\n    license: US-PD\n", "    title: Wells\n")
+    site.replace("kfm.yml", "    title: Wells\n    license: CC-PDM-1.0\n", "    title: Wells\n")
     site.commit("deeper wells, and no licence")
 
     red = site.kfm("preview", "build", "deeper", "--json")
@@ -53,7 +54,7 @@ def test_a_branch_is_previewed_reported_mended_merged_and_promoted(tmp_path: Pat
     assert "every gate says yes" in text
     assert "-east,100" in text
     assert "+east,300" in text
-    assert "license: US-PD → CC0-1.0" in text
+    assert "license: CC-PDM-1.0 → CC0-1.0" in text
     assert '"Polygon"' in text
     assert f"kfm preview publish deeper --approved {digest}" in text
     assert "kfm rollback wells" in text
@@ -93,3 +94,36 @@ def test_kfm_up_removes_a_preview_that_was_not_built_again_for_two_weeks(tmp_pat
         assert bool(site.refs("preview/")) is there, "one whose branch is not here may be of somebody else"
     assert site.refs()["published/wells"]
     assert "sweep" in site.kfm("runs", "list").out
+
+
+def test_a_merged_version_without_attestation_is_not_promoted_where_a_key_is_set(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.published()
+    site.branch("deeper")
+    site.write("data/wells.csv", wells(3))
+    site.commit("deeper wells")
+    digest = site.previewed("deeper")  # before there is a key: nothing is signed
+    before = site.refs("published/")
+    site.merge("deeper")
+    keyed = {"KFM_ATTEST__SIGN_WITH": "env:KFM_SECRET_ATTEST", "KFM_SECRET_ATTEST": seed("prover").hex()}
+    denied = site.kfm("preview", "publish", "deeper", "--approved", digest, env=keyed)
+    assert denied.code == 4 and "has none about this version" in denied.err, denied
+    version = site.refs("preview/")["preview/deeper/processed/wells"]
+    assert f"kfm attest wells --version {version}" in denied.err
+    assert site.refs("published/") == before
+    assert site.kfm("attest", "wells", "--version", version, env=keyed).code == 0
+    assert site.kfm("preview", "publish", "deeper", "--approved", digest, env=keyed).code == 0
+    assert site.refs("published/")["published/wells"] == version
+
+
+def test_a_preview_that_was_built_with_a_key_is_attested_and_promoted(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    keyed = {"KFM_ATTEST__SIGN_WITH": "env:KFM_SECRET_ATTEST", "KFM_SECRET_ATTEST": seed("prover").hex()}
+    site.branch("deeper")
+    site.write("data/wells.csv", wells(3))
+    site.commit("deeper wells")
+    built = site.kfm("preview", "build", "deeper", "--dataset", "wells", "--json", env=keyed)
+    assert built.code == 0, built
+    site.merge("deeper")
+    done = site.kfm("preview", "publish", "deeper", "--approved", built.data["preview"], env=keyed)
+    assert done.code == 0, done

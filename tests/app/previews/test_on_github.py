@@ -28,7 +28,7 @@ def opened(hub: GitHub, folder: Path) -> tuple[Site, int]:
     site.published()
     site.branch("deeper")
     site.write("data/wells.csv", wells(3))
-    site.replace("kfm.yml", "    title: Wells\n    license: US-PD\n", "    title: Wells\n")
+    site.replace("kfm.yml", "    title: Wells\n    license: CC-PDM-1.0\n", "    title: Wells\n")
     site.commit("deeper, and no licence")
     hub.pulls.pulls[7] = {
         "number": 7, "title": "deeper", "body": "", "draft": False, "state": "open", "head": "deeper", "base": "main",

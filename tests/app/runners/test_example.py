@@ -68,7 +68,7 @@ def test_it_runs_by_its_schedule_makes_its_past_and_publishes_by_its_policies(
     assert "partitions  14 (0 missing, 0 stale, 14 done)" in site("backfill", "plan", "before-we-began").out
     assert site("promote", "dry-weeks").code == 0
     text = Path("kfm.yml").read_text()
-    Path("kfm.yml").write_text(text.replace("license: US-PD", "license: KGS-public-record", 1))
+    Path("kfm.yml").write_text(text.replace("license: CC-PDM-1.0", "license: KGS-public-record", 1))
     assert site("run", "riley-drought", "--force", "--reason", "another licence").code == 0
     denied = site("promote", "riley-drought")
     assert denied.code == 4 and "licence" in denied.err

@@ -82,12 +82,16 @@ def labels(*written: str) -> None:
     Path("labels.yml").write_text("version: 1\nlabels:\n" + "".join(written) if written else "version: 1\n")
 
 
+CONTRACT = "        contract: {columns: [{name: site}]}\n"  # the least that a gate accepts
+
+
 def dataset(name: str, uri: str, *, updater: str = "Copy", mask: bool = False, more: str = "", **said: str) -> str:
     said = {"title": name, "license": "CC0-1.0", **said}
     fields = "".join(f"    {field}: {value}\n" for field, value in said.items() if value)
+    kept = "" if "contract:" in more else CONTRACT
     return (
         f"  {name}:\n    updater: updaters.py:{updater}\n{fields}    sources:\n      sites:\n"
-        f"        uri: {uri}\n        format: csv\n" + ("        mask: mask.yml\n" if mask else "") + more
+        f"        uri: {uri}\n        format: csv\n" + kept + ("        mask: mask.yml\n" if mask else "") + more
     )
 
 

@@ -12,7 +12,17 @@ import pytest
 
 from tests.app.governance.people import by_order
 from tests.cli.conftest import Kfm
-from tests.engine.protected.conftest import SAFE, dataset, every_byte, hits, installation, label, labels, table
+from tests.engine.protected.conftest import (
+    CONTRACT,
+    SAFE,
+    dataset,
+    every_byte,
+    hits,
+    installation,
+    label,
+    labels,
+    table,
+)
 
 
 def rows() -> list[dict[str, str]]:
@@ -59,7 +69,7 @@ def test_it_is_denied_when_it_is_run(site: Kfm, sensitivity: str, form: Callable
     known_again(site, sensitivity)
     Path("copy.csv").write_text(form(), newline="")
     installation(
-        dataset("parks", "copy.csv", sensitivity="public").replace("format: csv", "format: text")
+        dataset("parks", "copy.csv", sensitivity="public").replace("format: csv\n" + CONTRACT, "format: text\n")
         if form is as_geojson
         else dataset("parks", "copy.csv", sensitivity="public")
     )

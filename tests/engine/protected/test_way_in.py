@@ -13,6 +13,7 @@ from tests.app.daemon.site import served
 from tests.app.governance.people import by_order, make_list
 from tests.cli.conftest import Kfm
 from tests.engine.protected.conftest import (
+    CONTRACT,
     IDS,
     KEY,
     SAFE,
@@ -153,7 +154,7 @@ def test_partitions_are_those_of_the_masked_records(site: Kfm) -> None:
 
 
 def test_a_format_that_masking_does_not_understand_is_refused(site: Kfm) -> None:
-    installation(dataset("sites", "sites.csv", mask=True).replace("format: csv", "format: text"))
+    installation(dataset("sites", "sites.csv", mask=True).replace("format: csv\n" + CONTRACT, "format: text\n"))
     ran = site("run", "sites")
     assert ran.code == 3 and "mask" in ran.err
     assert hits() == []

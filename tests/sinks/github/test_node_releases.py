@@ -27,7 +27,7 @@ datasets:
   wells:
     version: "1.0.0"
     title: Wells
-    license: US-PD
+    license: CC-PDM-1.0
     sensitivity: public
     sources: {{wells: {{uri: wells.csv, format: csv}}}}
     outputs:

@@ -64,7 +64,7 @@ datasets:
   wells:
     updater: wells.py:Wells
     title: Wells
-    license: US-PD
+    license: CC-PDM-1.0
     sensitivity: public
     sources: {{wells: {{uri: wells.csv, format: csv, contract: {{columns: [{{name: side}}]}}}}}}
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -11,15 +12,18 @@ import msgspec
 from kfm.app.session.protection_files import labels_of
 from kfm.clock import rfc3339
 from kfm.config import Resolved
-from kfm.errors import BadInput
+from kfm.errors import BadInput, KfmError
 from kfm.model import refs
+from kfm.model.format_rules import gap_of
 from kfm.model.labels import joined, label_classification
+from kfm.model.names import dataset_id
 from kfm.model.ports import Objects, State
-from kfm.model.records import Classification, Decision, RefMove
+from kfm.model.records import Classification, DataContract, Decision, RefMove
 from kfm.model.zone_requests import Asking, StepUp
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
+    from kfm.config.config_file import Config
     from kfm.policy.decision import Decider
     from kfm.policy.policy_bundle import Policies
     from kfm.policy.question_builder import Evidence
@@ -105,12 +109,14 @@ class Gates:
 
     def evidence(self, now_ms: int, subject: str = "") -> Evidence:
         """Return what labels and approvals say, for a decision about `subject`."""
-        from kfm.policy.question_builder import NO_EVIDENCE, Evidence
+        from kfm.policy.question_builder import NO_EVIDENCE
 
         config = self._resolved.config
+        gaps = tuple(sorted(contract_gaps(config, self._dataset).items()))
+        known = msgspec.structs.replace(NO_EVIDENCE, gaps=gaps, attestation=self._attestation(subject))
         if not config.labels and not config.custodians:
-            return NO_EVIDENCE
-        found = Evidence(standing=self._classification(now_ms), epoch=self.epoch(), labelled=True)
+            return known
+        found = msgspec.structs.replace(known, standing=self._classification(now_ms), epoch=self.epoch(), labelled=True)
         return self._approved(found, subject, now_ms) if subject and self._session is not None else found
 
     def _approved(self, found: Evidence, subject: str, now_ms: int) -> Evidence:
@@ -132,6 +138,21 @@ class Gates:
             consent=Consent(subject=subject, threshold=count, signatures=count, until=max(now_ms, at_ms) + 1),
         )
 
+    def _attestation(self, subject: str) -> str:
+        """Return whether a valid statement says how this version was made, if the installation signs statements."""
+        if not subject or self._session is None or not self._resolved.config.attest.sign_with:
+            return "not required"
+        from kfm.app.session.session import trust_of
+        from kfm.projections.attestations import PROVENANCE, verify_envelope
+
+        keys = trust_of(self._session).believed("attest").public
+        for key, envelope in self._session.state.ledger.attestations(f"{self._dataset}@{subject}"):
+            if key.partition("/")[2].startswith("provenance/"):
+                with contextlib.suppress(KfmError):
+                    verify_envelope(envelope, keys, subject, PROVENANCE)
+                    return "verified"
+        return "missing"
+
     def _classification(self, now_ms: int) -> Classification | None:
         from kfm.app.authority.labels_in_force import labels_in_force
 
@@ -139,6 +160,22 @@ class Gates:
         labels = labels_in_force(self._session) if self._session is not None else labels_of(self._resolved)
         found = [one for one in labels.labels if one.of.dataset == self._dataset]
         return joined([label_classification(one, today) for one in found]) if found else None
+
+
+def contract_gaps(config: Config, dataset: str, seen: frozenset[str] = frozenset()) -> dict[str, str]:
+    """Return the sources of a dataset whose declared contract says too little, and what it lacks. A source that is
+    another dataset relies on the contracts of that one."""
+    declared = config.datasets.get(dataset)
+    if declared is None or dataset in seen:
+        return {}
+    found = {}
+    for name, source in declared.sources.items():
+        contract = source.data_contract()
+        if contract == DataContract() or not (gap := gap_of(contract)):
+            continue
+        if not source.dataset or contract_gaps(config, dataset_id(source.dataset), seen | {dataset}):
+            found[name] = gap
+    return found
 
 
 def policies_of(resolved: Resolved) -> Policies:

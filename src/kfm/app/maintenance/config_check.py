@@ -19,6 +19,7 @@ from kfm.config.config_loader import Resolved
 from kfm.config.config_mistakes import mistakes_of
 from kfm.errors import BadInput, KfmError
 from kfm.model.labels import read_labels
+from kfm.model.licences import problem_of
 from kfm.model.masks import read_policy
 from kfm.parsing import document_recovery, documents
 from kfm.parsing.documents import Document, Path, dotted
@@ -244,6 +245,10 @@ def _of_datasets(resolved: Resolved) -> Iterator[BadInput]:
             except BadInput as problem:
                 place = "" if _PLACE.match(problem.message) else f"{resolved.document.place(path)}: "
                 yield BadInput(f"{place}{problem.message}", hint=problem.hint, key=dotted(path))
+        path = ("datasets", name, "license")
+        wrong = problem_of(dataset.license, dataset.license_text or "") if dataset.license.strip() else None
+        if wrong is not None and not _is_mistaken(resolved.document, path):
+            yield BadInput(f"{resolved.document.place(path)}: {wrong.what}", hint=wrong.cure, key=dotted(path))
         for source_name, source in dataset.sources.items():
             path = ("datasets", name, "sources", source_name, "contract")
             if not _is_mistaken(resolved.document, path):

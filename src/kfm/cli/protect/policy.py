@@ -108,6 +108,9 @@ def policy_check(options: argparse.Namespace, screen: Screen) -> int:
         return exit_code(decisions)
 
 
+_ANSWERS = {"yes": "yes", "no": "no", "warn": "advice"}
+
+
 def policy_explain(options: argparse.Namespace, screen: Screen) -> int:
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset)
@@ -118,7 +121,10 @@ def policy_explain(options: argparse.Namespace, screen: Screen) -> int:
     else:
         screen.table(
             ("gate", "rule", "holds", "asks", "what to do"),
-            [(one.gate, one.rule, one.holds, one.asks if one.holds != "yes" else "", one.remedy) for one in found],
+            [
+                (one.gate, one.rule, _ANSWERS[one.holds], one.asks if one.holds != "yes" else "", one.remedy)
+                for one in found
+            ],
         )
     return EXIT_CODES["done"]
 
@@ -142,7 +148,7 @@ def _show(screen: Screen, decisions: list[Decision]) -> None:
         told = [*zip(decision.rules, decision.reasons, strict=False)] if not decision.allow else []
         rows.append((decision.gate, "yes" if decision.allow else "no", decision.id, ""))
         rows += [("", "no", rule, reason) for rule, reason in told]
-        rows += [("", "warn", "", warning) for warning in decision.warnings]
+        rows += [("", "advice", "", warning) for warning in decision.warnings]
         rows += [("", "must", "", duty.do) for duty in decision.obligations]
     screen.table(("gate", "answer", "rule", "why"), rows)
 

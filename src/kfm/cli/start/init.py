@@ -54,7 +54,7 @@ datasets:
     attribution: Nobody; the numbers are made up
     extent:
       bbox: [-102.05, 36.99, -94.59, 40.0]
-      interval: ["2026-01-01T00:00:00Z", null]
+      interval: ["2025-11-01T00:00:00Z", null]
 
     sources:
       gauges:
@@ -100,10 +100,16 @@ class RainGauges(Updater):
 '''
 DATA = """\
 gauge,county,month,rain_mm
+dodge-city,ford,2025-11,22.4
+dodge-city,ford,2025-12,9.8
 dodge-city,ford,2026-01,14.2
 dodge-city,ford,2026-02,18.9
+hays,ellis,2025-11,19.1
+hays,ellis,2025-12,11.3
 hays,ellis,2026-01,12.7
 hays,ellis,2026-02,-1
+manhattan,riley,2025-11,41.2
+manhattan,riley,2025-12,24.9
 manhattan,riley,2026-01,21.6
 manhattan,riley,2026-02,27.3
 """

@@ -4,9 +4,11 @@ README."""
 from __future__ import annotations
 
 PUBLIC = """\
+    description: Invented, to have something to run
     license: CC0-1.0
     sensitivity: public
     attribution: Nobody; the numbers are made up
+    extent: {bbox: [-102.05, 36.99, -94.59, 40.0], interval: ["2025-11-01T00:00:00Z", null]}
 """
 CSV = f"""\
 datasets:

@@ -13,12 +13,16 @@ rules := {
 	"metadata.sensitivity": "metadata: sensitivity is not declared, is a word that nobody knows, or is closed",
 	"metadata.kept": "metadata: it was made under a more closed sensitivity than it has now, and keeps that",
 	"licence.declared": "licence: license is not declared",
+	"licence.known": "licence: license is neither an SPDX expression nor a custom licence with its text",
 	"licence.checked": "licence: nobody checked that it may be passed on",
 	"validation.contracts": "validation: not every source was held against a data contract",
+	"validation.columns": "validation: a data contract names neither columns nor variables",
+	"validation.quarantined": "validation: more than one row in ten is quarantined",
 	"validation.results": "validation: a result is missing, has no threshold, or is beyond it",
 	"provenance.inputs": "provenance: the inputs are not recorded with their digests",
 	"provenance.transform": "provenance: run, plan, inputs or updater version are not recorded",
 	"provenance.code": "provenance: the digest of the code is not recorded",
+	"provenance.attested": "provenance: this installation signs statements, and has none about this version",
 	"provenance.tools": "provenance: the versions of the tools are not recorded",
 	"checksums.manifest": "checksums: the version record is about other bytes",
 	"checksums.objects": "checksums: not every object was read and found intact",
@@ -115,6 +119,8 @@ holds contains "licence.declared" if {
 	not word in {"unknown", "none", "noassertion", "other", "proprietary", "n/a", "tbd", "?", "-"}
 }
 
+holds contains "licence.known" if input.licence.known == true
+
 holds contains "licence.checked" if {
 	input.licence.checked == true
 	input.licence.redistribution == true
@@ -129,10 +135,22 @@ holds contains "validation.contracts" if {
 	input.quality.unheld_parts == 0
 }
 
+# A contract that says only the format of a table or grid says nothing about what is in it.
+holds contains "validation.columns" if input.quality.thin == 0
+
 # The weakest thresholds that are accepted; a dataset may have stricter ones, and more results.
 floors := {"rows": 1}
 
 ceilings := {"held_share": 0.1}
+
+holds contains "validation.quarantined" if {
+	some result in input.quality.results
+	result.check == "held_share"
+	is_number(result.at_most)
+	is_number(result.value)
+	result.value <= result.at_most
+	result.at_most <= ceilings.held_share
+}
 
 holds contains "validation.results" if {
 	is_array(input.quality.results)
@@ -175,6 +193,8 @@ holds contains "provenance.code" if {
 	startswith(input.provenance.code_hash, "sha256:")
 	count(input.provenance.code_hash) == 71
 }
+
+holds contains "provenance.attested" if input.provenance.attestation in {"verified", "not required"}
 
 holds contains "provenance.tools" if {
 	trim_space(input.provenance.tools.kfm) != ""

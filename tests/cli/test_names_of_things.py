@@ -28,8 +28,8 @@ QUESTIONS = [
     )
     if is_typable(words)
 ]
-VERSION = "1f764ed33f0402ca3b353951edda091513fcdace67b3c4474c91324073d61a08"
-FOLDER = "datasets/rain-gauges/versions/1f764ed33f0402ca"
+VERSION = "7f118dc3ed0fb1413d8c91c7d0494e65175d1ff9f3c2166c1a6624cb12547c08"
+FOLDER = "datasets/rain-gauges/versions/7f118dc3ed0fb141"
 REAL = [
     "rain-gauges",
     "kfm://dataset/rain-gauges",

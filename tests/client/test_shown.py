@@ -49,7 +49,7 @@ def test_each_says_what_it_is_in_a_console_and_in_a_notebook(gauges: kfm.Install
     version = again.versions["rain-gauges"]
     assert repr(again).splitlines()[0] == "1 run"
     assert repr(again).splitlines()[2].split()[:3] == ["rain-gauges", "SKIPPED", "noop"]
-    assert repr(gauges.read("rain-gauges")).splitlines()[0] == f"rain-gauges {version[:19]}: 3 entries, 221 bytes"
+    assert repr(gauges.read("rain-gauges")).splitlines()[0] == f"rain-gauges {version[:19]}: 3 entries, 384 bytes"
     assert repr(gauges.plan("rain-gauges")).splitlines()[0].endswith("3 steps, as the locked one")
 
 

@@ -26,6 +26,7 @@ from kfm.errors import KfmError
 from kfm.model.records import Receipt
 from tests.crash.oracle import check
 from tests.crash.points import Points, die, install
+from tests.engine.site_under_test import SOURCE
 
 STATES = {"sqlite": "sqlite:.kfm/state.db", "jsonl": "jsonl:.kfm/state.jsonl"}
 LARGE = 70_000  # more than INLINE_MAX: such an output is a file
@@ -64,7 +65,8 @@ class Installation:
         for name in datasets:
             text += (
                 f"  {name}:\n    updater: tests.engine.crowds:Parts\n    title: T\n    license: CC0-1.0\n"
-                f"    sensitivity: public\n    sources:\n      rows: {{uri: {name}.csv, format: csv}}\n"
+                "    sensitivity: public\n    sources:\n"
+                f"      rows: {{uri: {name}.csv, {SOURCE}}}\n"
             )
             self.source(f"{name} 0", name)
         (folder / "kfm.yml").write_text(text)

@@ -90,10 +90,11 @@ datasets:
     license: CC0-1.0
     sensitivity: public
     sources:
-      words: {{uri: "http://127.0.0.1:{port}/words.csv", format: csv}}
+      words: {{uri: "http://127.0.0.1:{port}/words.csv", format: csv, contract: {{columns: [{{name: id}}]}}}}
 """
 
 GAUGES_CSV = "gauge,county,rain_mm\na,ford,1\nb,ellis,2\nc,riley,-3\nd,riley,4\n"
+GAUGES_CSV += "".join(f"{name},ford,5\n" for name in "efghij")
 WORDS_CSV = b"word\nprairie\nbluestem\ncottonwood\nmeadowlark\n"
 
 

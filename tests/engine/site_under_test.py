@@ -142,6 +142,9 @@ class _StateObjects(DryObjects):
         return self._state.inline_object(name) is not None or super().has(name)
 
 
+SOURCE = "format: csv, contract: {columns: [{name: id}]}"  # the settings of the source of a folder_site
+
+
 def folder_site(root: Path, updater: str, source: bytes, *, config: str = "", name: str = "demo") -> Path:
     """A real installation in a folder; `updater` is the text of updaters.py with a class U in it."""
     root.mkdir(parents=True, exist_ok=True)
@@ -149,7 +152,8 @@ def folder_site(root: Path, updater: str, source: bytes, *, config: str = "", na
     (root / "source.csv").write_bytes(source)
     (root / "kfm.yml").write_text(
         f"accept_weak_storage: true\n{config}\ndatasets:\n  {name}:\n    updater: updaters.py:U\n    title: Test\n"
-        "    license: CC0-1.0\n    sensitivity: public\n    sources:\n      source: {uri: source.csv, format: csv}\n"
+        "    license: CC0-1.0\n    sensitivity: public\n    sources:\n      source: {uri: source.csv, "
+        f"{SOURCE}}}\n"
     )
     return root / "kfm.yml"
 

@@ -95,18 +95,18 @@ DECLARED = """\
     sensitivity: public
     sources:
       cells: {uri: data/Zellen-ä.csv, format: csv, contract: {partition_by: place, columns: [{name: place}]}}
-      notes: {uri: data/notes.json, format: json}
+      notes: {uri: data/notes.json, format: json, contract: {columns: [{name: id}]}}
   joined:
     title: Joined
     version: 1.0.0
     license: CC0-1.0
     sensitivity: public
     sources:
-      cells: {uri: data/Zellen-ä.csv, format: csv}
-      rain: {uri: data/measured.csv, format: csv}
-      snow: {uri: data/measured.csv, format: csv}
-      wind: {uri: data/measured.csv, format: csv}
-      hail: {uri: data/measured.csv, format: csv}
+      cells: {uri: data/Zellen-ä.csv, format: csv, contract: {columns: [{name: id}]}}
+      rain: {uri: data/measured.csv, format: csv, contract: {columns: [{name: id}]}}
+      snow: {uri: data/measured.csv, format: csv, contract: {columns: [{name: id}]}}
+      wind: {uri: data/measured.csv, format: csv, contract: {columns: [{name: id}]}}
+      hail: {uri: data/measured.csv, format: csv, contract: {columns: [{name: id}]}}
     outputs:
       all:
         from: cells

@@ -96,7 +96,7 @@ def test_a_freeze_before_any_of_its_transactions_stops_a_command_and_keeps_it(
         if command == "held":
             run = ingest
             text = (site.folder / "kfm.yml").read_text()
-            (site.folder / "kfm.yml").write_text(text.replace("format: csv", "format: csv, contract: {min_rows: 5}"))
+            (site.folder / "kfm.yml").write_text(text.replace("columns: ", "min_rows: 5, columns: "))
         with site.open() as other, site.open() as session:
             if command is promote:
                 ingest(other)

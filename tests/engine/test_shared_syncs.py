@@ -40,7 +40,7 @@ datasets:
     version: "1.0.0"
     sensitivity: public
     sources:
-      source: {uri: in.csv, format: csv}
+      source: {uri: in.csv, format: csv, contract: {columns: [{name: id}]}}
     outputs:
       all: {from: source}
 """

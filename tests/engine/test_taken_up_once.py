@@ -96,7 +96,7 @@ def test_a_freeze_that_comes_between_the_look_and_the_claim_keeps_the_trigger(mo
 def test_held_rows_are_not_filed_under_a_freeze_but_after_the_thaw(state: str, place: Path) -> None:
     site = Installation(place, state)
     text = (place / "kfm.yml").read_text()
-    (place / "kfm.yml").write_text(text.replace("format: csv", "format: csv, contract: {min_rows: 5}"))
+    (place / "kfm.yml").write_text(text.replace("columns: ", "min_rows: 5, columns: "))
     with site.open() as other, site.open() as session:
         session.log = At("source.inspected", lambda: run_operation(other, "freeze", "demo", {"scope": "demo"}))
         with pytest.raises(Frozen):

@@ -19,7 +19,7 @@ from kfm.model.keys import digest
 from kfm.model.records import SourceRef, Step, Trigger
 from kfm.model.updater import Output, Plan, Reader
 from kfm.scheduling.triggers import keep
-from tests.engine.site_under_test import Lines, MemorySite, folder_site, opened
+from tests.engine.site_under_test import SOURCE, Lines, MemorySite, folder_site, opened
 
 
 def keyed(*keys: str, complete: bool = False) -> Plan:
@@ -290,7 +290,7 @@ READS = """
 def read_as(folder: Path, body: bytes, source: str, updater: str = READS) -> object:
     """What an updater makes of a source that is declared so."""
     config = folder_site(folder, updater, body)
-    config.write_text(config.read_text().replace("format: csv}", source + "}"))
+    config.write_text(config.read_text().replace(SOURCE, source))
     with opened(config) as session:
         receipt = run_trigger(session, new_trigger(session, "demo"))
         assert receipt.status == "SUCCESS", receipt.errors
@@ -327,7 +327,7 @@ def test_a_contract_that_is_given_when_pinning_is_read_by_too(tmp_path: Path) ->
 
 def test_a_resumed_run_reads_its_source_as_it_was_pinned(tmp_path: Path) -> None:
     config = folder_site(tmp_path, READS, b"x;y\n1;2\n")
-    declared = config.read_text().replace("format: csv}", "format: csv, contract: {delimiter: ';'}}")
+    declared = config.read_text().replace(SOURCE, "format: csv, contract: {delimiter: ';'}")
     config.write_text(declared)
     with opened(config) as session:
         updater = dataset_updater(session, "demo")
@@ -388,7 +388,7 @@ def test_the_quarantine_ref_goes_when_the_source_is_mended_and_its_history_stays
     """
     config = folder_site(tmp_path, updater, b"x\n1\nfar\n")
     rows = "contract: {max_held_share: 1, columns: [{name: x, type: integer, mode: discard-row}]}}"
-    text = config.read_text().replace("format: csv}", "format: csv, " + rows)
+    text = config.read_text().replace(SOURCE + "}", "format: csv, " + rows)
     config.write_text(text + "      other: {uri: other.csv, format: csv, " + rows + "\n")
     (tmp_path / "other.csv").write_bytes(b"x\nnear\n")
     with opened(config) as session:

@@ -143,7 +143,7 @@ def today() -> str:
 
 def advice_of(receipt: Receipt) -> list[str]:
     """Return what the policies advise about a version that was published, without the name of the gate."""
-    if not receipt.policy_decisions:
+    if not receipt.policy_decisions or receipt.status != "SUCCESS":
         return []
     from kfm.model.zone_requests import PUBLISHED_GATE
 

@@ -94,6 +94,7 @@ RULES: dict[str, ApprovalRule] = {
     "withdraw": ApprovalRule(_KEEPERS),
     "label.tighten": ApprovalRule(_STEWARD),
     "mask.coarsen": ApprovalRule(_STEWARD),
+    "review.raise": ApprovalRule(_KEEPERS),
     # another person approves
     "promote": _STEP_UP,
     "rollback": _STEP_UP,
@@ -103,6 +104,7 @@ RULES: dict[str, ApprovalRule] = {
     "label.lower": _LESS_SAFE,
     "mask.refine": _LESS_SAFE,
     "consent.renew": _LESS_SAFE,
+    "review.lower": _LESS_SAFE,
 }
 
 
@@ -261,7 +263,9 @@ def _missing(request: ApprovalRequest, whose: str, rule: ApprovalRule, keys: Key
     if not asks:
         reasons.append("requester.role")
     stewards = {person for person in signed.approved if keys.is_steward(person, whose)}
-    if whose and rule.guarded:
+    if request.params.get("review") == "two" and len(stewards) < 2:
+        reasons.append("approvals.too-few")
+    elif whose and rule.guarded:
         if len(stewards) < rule.guarded:
             reasons.append("approvals.too-few")
     elif rule.approvals and len(_counted(rule, keys, signed, stewards)) < rule.approvals:

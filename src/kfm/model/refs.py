@@ -16,6 +16,7 @@ KEY_LIST = "keys/list"  # the key list in force
 LABELS = "rules/labels"  # the file of labels as it was signed
 MASKS = "rules/mask/"
 POLICY = "rules/policy"  # the policies that an installation adds
+REVIEW = "rules/review"  # how many people must approve which dataset
 
 
 class RefName(NamedTuple):

@@ -21,12 +21,12 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
     from kfm.operations.preview_operations import Adopt, Propose, Sweep
     from kfm.operations.promotion import Promote
     from kfm.operations.rollback import Rollback
-    from kfm.operations.rule_operations import Deploying, Labelling, Masking
+    from kfm.operations.rule_operations import Deploying, Labelling, Masking, Reviewing
 
     kinds: tuple[type[MoveUpdater], ...] = (
         *(Promote, Rollback, Freeze, Thaw),
         *(Listing, Asking, Approving, Rejecting, Expiring),
-        *(Labelling, Masking, Deploying),
+        *(Labelling, Masking, Deploying, Reviewing),
         *(Backfilling, Propose, Adopt, Sweep),
     )
     return {kind.op: kind for kind in kinds}

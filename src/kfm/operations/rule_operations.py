@@ -44,6 +44,15 @@ class Masking(Ruling):
     ref = refs.MASKS
 
 
+class Reviewing(Ruling):
+    """Replaces the rules about how many people must approve."""
+
+    id = "kfm-review"
+    op = "review"
+    job_type = "operation.review"
+    ref = refs.REVIEW
+
+
 class Deploying(Ruling):
     """Replaces the policies that an installation adds."""
 

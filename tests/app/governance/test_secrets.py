@@ -92,11 +92,13 @@ datasets:
       wells:
         uri: http://127.0.0.1:{port}/wells.csv
         format: csv
+        contract: {{columns: [{{name: id}}]}}
         headers: {{Authorization: 'env:KFM_SECRET_HEADER'}}
         query: {{key: 'env:KFM_SECRET_QUERY'}}
       more:
         uri: http://127.0.0.1:{port}/more.csv
         format: csv
+        contract: {{columns: [{{name: id}}]}}
         headers: {{X-Key: 'file:../kept-by-people/file.key'}}
   sites:
     updater: updaters.py:Sites
@@ -104,7 +106,7 @@ datasets:
     license: CC0-1.0
     sensitivity: public
     sources:
-      sites: {{uri: sites.csv, format: csv, mask: mask.yml}}
+      sites: {{uri: sites.csv, format: csv, contract: {{columns: [{{name: id}}]}}, mask: mask.yml}}
 """
 
 

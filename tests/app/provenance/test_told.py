@@ -147,7 +147,8 @@ def test_a_run_of_node_is_reported_alike(kfm: Kfm, monkeypatch: pytest.MonkeyPat
         Path("rain.csv").write_text("gauge,mm\na,1\nb,2\n")
         Path("kfm.yml").write_text(
             "accept_weak_storage: true\ndatasets:\n  rain:\n    version: 1.0.0\n    title: Rain\n    license: CC0-1.0\n"
-            "    sensitivity: public\n    sources:\n      rain: {uri: rain.csv, format: csv}\n"
+            "    sensitivity: public\n    sources:\n"
+            "      rain: {uri: rain.csv, format: csv, contract: {columns: [{name: id}]}}\n"
             "    outputs:\n      all: {from: rain}\n"
         )
         if folder == "python":

@@ -32,7 +32,8 @@ ROOT = Path(__file__).resolve().parents[3]
 OPEN = dataset("sites", "sites.csv", sensitivity="public")
 MASKED = dataset("sites", "sites.csv", mask=True, sensitivity="public")
 TWO = MASKED.replace("        mask: mask.yml\n", "") + (
-    "      parks:\n        uri: parks.csv\n        format: csv\n        mask: mask.yml\n"
+    "      parks:\n        uri: parks.csv\n        format: csv\n        contract: {columns: [{name: id}]}\n"
+    "        mask: mask.yml\n"
 )
 RIGHT = "of: {source: sites.csv}"
 
@@ -261,7 +262,7 @@ def test_the_node_runner_runs_nothing_there_and_delivers_nothing(free: Kfm, slip
     sensitivity: public
     outputs: {all: {from: parks, format: csv}}
     sources:
-      parks: {uri: copy.csv, format: csv}
+      parks: {uri: copy.csv, format: csv, contract: {columns: [{name: id}]}}
 """
     outputs = '    version: "1.0.0"\n    outputs: {all: {from: sites}}\n'
     masked = MASKED.replace("    updater: updaters.py:Copy\n", outputs)

@@ -15,6 +15,7 @@ from kfm.app.authority.keyring import in_force, now
 from kfm.app.authority.label_change import weigh as weigh_labels
 from kfm.app.authority.labels_in_force import check_untouched, labels_in_force, read_bytes
 from kfm.app.authority.mask_change import weigh as weigh_rule
+from kfm.app.authority.review_rules import check_possible, review_of
 from kfm.app.authority.signed_policies import current
 from kfm.app.session.session import Session
 from kfm.clock import parse_instant
@@ -25,7 +26,7 @@ from kfm.engine.stage_results import Warrant
 from kfm.errors import BadInput, Corrupt, Denied
 from kfm.model import refs
 from kfm.model.keys import digest
-from kfm.model.labels import joined, source_classification
+from kfm.model.labels import Level, joined, source_classification
 from kfm.model.records import Classification, RefMove, Trigger
 from kfm.model.updater import Updater
 from kfm.operations.move_updater import NOTHING, MoveUpdater
@@ -47,7 +48,11 @@ def warrant(session: Session, updater: Updater, trigger: Trigger, moves: list[Re
     if keys is None:
         if updater.approval == "rules":
             raise Denied("there is no key list to sign by", hint="make one: `kfm keys new --person NAME --role admin`")
+        if publishes(updater, moves[0]):
+            check_possible(session, trigger.dataset)
         return Warrant()
+    if publishes(updater, moves[0]) and review_of(session, trigger.dataset, moves[0]) == "none":
+        return Warrant(held={refs.KEY_LIST: keys.digest, **_reviewed(session)})
     wanted = matter(session, updater, trigger, moves[0])
     at = now(session)
     refused: list[str] = []
@@ -70,6 +75,10 @@ def matter(session: Session, updater: MoveUpdater, trigger: Trigger, move: RefMo
     """Return the approval request that describes this operation, still without requester and dates."""
     if updater.approval == "rules":
         return _rule_request(session, trigger, move)
+    params = {"ref": move.ref}
+    whose = custodians(session, trigger.dataset, move) if updater.asks_custodians else []
+    if publishes(updater, move) and not whose and review_of(session, trigger.dataset, move) == "two":
+        params["review"] = "two"
     return ApprovalRequest(
         id="",
         action=updater.action(move),
@@ -78,19 +87,30 @@ def matter(session: Session, updater: MoveUpdater, trigger: Trigger, move: RefMo
         purpose="",
         created_at="",
         expires_at="",
-        custodian=" ".join(custodians(session, trigger.dataset, move)) if updater.asks_custodians else "",
+        custodian=" ".join(whose),
         subject=move.after,
         before=move.before or NOTHING,
         after=move.after or NOTHING,
-        params={"ref": move.ref, **_levels(session, updater, trigger.dataset, move)},
+        params={**params, **_levels(session, updater, trigger.dataset, move)},
     )
 
 
 def _levels(session: Session, updater: MoveUpdater, dataset: str, move: RefMove) -> dict[str, str]:
     """Return the levels of a version that an operation would publish, as a parameter of its request."""
-    if not updater.asks_custodians or not move.after or not move.ref.startswith(refs.PUBLISHED):
+    if not publishes(updater, move):
         return {}
     return as_param(version_levels(session, dataset, move))
+
+
+def publishes(updater: MoveUpdater, move: RefMove) -> bool:
+    """Return whether a move brings a version to the public, so that `review:` says who must approve it."""
+    return updater.asks_custodians and bool(move.after) and move.ref.startswith(refs.PUBLISHED)
+
+
+def _reviewed(session: Session) -> dict[str, str]:
+    """Return the signed review rules as a ref that must still be there in the commit."""
+    at = session.state.refs.at(refs.REVIEW)
+    return {refs.REVIEW: at} if at else {}
 
 
 def _rule_request(session: Session, trigger: Trigger, move: RefMove) -> ApprovalRequest:
@@ -139,9 +159,9 @@ def custodians(session: Session, dataset: str, move: RefMove) -> list[str]:
     return sorted({name for each in classifications if each is not None for name in each.custodians})
 
 
-def labelled(session: Session, dataset: str) -> Classification | None:
-    """Return the classification of a dataset and all its sources by the labels in force; None if there are no
-    labels."""
+def labelled(session: Session, dataset: str, *, said: Level | None = None) -> Classification | None:
+    """Return the classification of a dataset and all its sources by the labels in force; None if there are no labels.
+    `said` is the declared sensitivity, which counts where no label does."""
     if not session.resolved.config.labels and not session.state.refs.at(refs.LABELS):
         return None
     declared = session.resolved.config.datasets.get(dataset)
@@ -151,7 +171,12 @@ def labelled(session: Session, dataset: str) -> Classification | None:
     labels, today, base = labels_in_force(session), now(session)[:10], session.resolved.tree
     return joined(
         source_classification(
-            as_meant(labels, address, base, name), dataset=dataset, source=address, digest="", today=today
+            as_meant(labels, address, base, name),
+            dataset=dataset,
+            source=address,
+            digest="",
+            today=today,
+            declared=said,
         )
         for name, address in [*sources.items(), ("", "")]
     )

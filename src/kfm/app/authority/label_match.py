@@ -17,6 +17,7 @@ from kfm.app.authority.label_change import weigh as weigh_labels
 from kfm.app.authority.label_mistakes import label_mistakes, place_of, unsigned_openings, without_stewards
 from kfm.app.authority.labels_in_force import labels_in_force, read_bytes
 from kfm.app.authority.mask_change import weigh as weigh_mask
+from kfm.app.authority.review_rules import problems as review_problems
 from kfm.app.session.protection_files import NO_LABELS, is_configured, labels_of
 from kfm.engine.protected.source_classification import as_meant, is_on
 from kfm.errors import BadInput
@@ -126,6 +127,8 @@ def _mistakes(
     if is_file and not session.resolved.is_proposal:
         for problem in unsigned_openings(session, written):
             yield None, problem
+    for problem in review_problems(session):
+        yield None, problem
 
 
 def _to_come(session: Session, trigger: Trigger) -> Labels | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kfm.app.authority.classification import source_classifier
 from kfm.app.authority.effective_levels import LevelChange, mask_levels
 from kfm.app.authority.mask_policies import is_coarser, read_bytes
+from kfm.app.authority.review_rules import declared, is_lower, signed
 from kfm.app.authority.signed_policies import mask_file, masked_source
 from kfm.model import refs
 from kfm.model.records import Classification
@@ -28,6 +29,9 @@ def weigh(session: Session, ref: str, before: str) -> RuleChange:
     """Return which kind of action a change of this rule is, and the custodians of the data it concerns."""
     if ref == refs.POLICY:
         return RuleChange("policy.deploy", [])
+    if ref == refs.REVIEW:
+        lower = is_lower(signed(session), declared(session.resolved))
+        return RuleChange("review.lower" if lower else "review.raise", [])
     dataset, _, source = ref.removeprefix(refs.MASKS).partition("/")
     old = read_bytes(session.objects.read(before)) if before else None
     new = read_bytes(mask_file(session.resolved, dataset, source))

@@ -18,6 +18,7 @@ from kfm.app.authority.keyring import in_force
 from kfm.app.authority.label_change import weigh
 from kfm.app.authority.label_match import labels_match
 from kfm.app.authority.labels_in_force import file_of, read_bytes, signed_labels
+from kfm.app.authority.review_rules import ReviewRules, declared
 from kfm.app.authority.run_setup import context_of
 from kfm.engine.run import run
 from kfm.engine.stage_results import Warrant
@@ -87,6 +88,16 @@ def _adopt_policies(session: Session, dataset: str) -> None:
         _adopt(session, op, dataset, params, "as it is first used", "rules.untaken")
 
 
+def adopt_review(session: Session) -> None:
+    """Take what `review:` says into force as it is, when the first key list is made. Until then one person could
+    publish everything; from then on a lower word needs signatures."""
+    if declared(session.resolved) == ReviewRules():  # the usual rules need no record
+        return
+    if session.mode == "write" and not session.state.refs.at(refs.REVIEW):
+        params = {"ref": refs.REVIEW, "to": session.objects.put(signed_policies.current(session, refs.REVIEW))}
+        _adopt(session, "review", "review", params, "as it is when the first key list is made", "rules.untaken")
+
+
 def _adopt(session: Session, op: str, dataset: str, params: dict[str, str], reason: str, failed: str) -> None:
     updater = operations()[op]()
     trigger = operation_trigger(updater, dataset, params, session.clock, actor=ACTOR, reason=reason)
@@ -105,7 +116,9 @@ def adopted_line(session: Session, receipt: Receipt) -> str:
     """Return one line for the operator that says which rules this operation took into force."""
     ref = receipt.moves[0].ref
     rules = "the policies of this installation"
-    if ref == refs.LABELS:
+    if ref == refs.REVIEW:
+        rules = "what kfm.yml says under review"
+    elif ref == refs.LABELS:
         rules = f"the labels of {session.resolved.config.labels}"
     elif ref.startswith(refs.MASKS):
         dataset, _, source = ref.removeprefix(refs.MASKS).partition("/")

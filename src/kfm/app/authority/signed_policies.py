@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.app.authority.review_rules import declared_bytes
 from kfm.errors import BadInput, Denied
 from kfm.model import refs
 from kfm.model.keys import digest
@@ -73,5 +74,7 @@ def current(session: Session, ref: str) -> bytes:
     """Return the present bytes of the file or policies that the ref stands for."""
     if ref == refs.POLICY:
         return own_policies(session.resolved)
+    if ref == refs.REVIEW:
+        return declared_bytes(session.resolved)
     dataset, _, source = ref.removeprefix(refs.MASKS).partition("/")
     return mask_file(session.resolved, dataset, source)

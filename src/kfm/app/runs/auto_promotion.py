@@ -109,12 +109,17 @@ def check_plainly_public(session: Session, dataset: str, version: str) -> None:
     """Raise Denied if a person must decide first: if there is a key list, or if a label protects the dataset."""
     from kfm.app.authority.authorization import labelled
     from kfm.app.authority.keyring import in_force
+    from kfm.app.authority.review_rules import in_force as review_in_force
 
     hint = f"say promote: manual in kfm.yml, and publish with `kfm publish {dataset}`"
-    if in_force(session) is not None:
-        raise Denied(f"{dataset} is promote: auto, and there is a key list: people sign what is published", hint=hint)
+    if in_force(session) is not None and review_in_force(session, dataset) != "none":
+        raise Denied(
+            f"{dataset} is promote: auto, and there is a key list: people sign what is published",
+            hint=f"{hint}; or say review: none, and have it signed: `kfm review deploy`",
+        )
     known = session.state.ledger.version(dataset, version)
-    for said in (labelled(session, dataset), known.standing if known is not None else None):
+    declared = session.config.datasets[dataset].sensitivity
+    for said in (labelled(session, dataset, said=declared), known.standing if known is not None else None):
         if _is_closed(said):
             raise Denied(f"{dataset} is promote: auto, and a label says that it is not public", hint=hint)
 

@@ -51,6 +51,8 @@ DOES = {
     "mask.coarsen": "mask",
     "mask.refine": "mask",
     "policy.deploy": "policy",
+    "review.raise": "review",
+    "review.lower": "review",
 }
 
 

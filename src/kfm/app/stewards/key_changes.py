@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kfm.app.authority.keyring import in_force, now
+from kfm.app.authority.rule_adoption import adopt_review
 from kfm.app.runs.run_control import run_operation
 from kfm.app.runs.settlement import settle_session
 from kfm.app.session.key_list_file import FILE, next_file
@@ -85,6 +86,8 @@ def new_key(
         raise
     if receipt.status != "SUCCESS" and path:
         REAL.unlink(path)
+    if receipt.status == "SUCCESS" and current is None:
+        adopt_review(session)
     return KeyChange(receipt, key.id, path)
 
 

@@ -41,10 +41,26 @@ def arguments(parser: Parser) -> None:
         "Reject a change request, for good",
         "One person is enough: a steward of that custodian, or of its community.",
     )
+    deployed = parser.command(
+        "deploy",
+        deploy_rules,
+        "Sign what `review:` in kfm.yml says today",
+        "A lower word than before opens: two stewards who did not request it must approve.",
+    )
+    deployed.add_person()
+    deployed.add_signing()
     for one in (approved, rejected):
         one.add_argument("id", metavar="ID", help="the change request's id, or the start of it")
         one.add_key()
         one.add_person("who; proves nothing, the signatures do")
+
+
+def deploy_rules(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.cli.operation import deploy
+    from kfm.cli.session import settings
+    from kfm.model import refs
+
+    return deploy(options, screen, settings(options), "review", "review", refs.REVIEW)
 
 
 def listing(options: argparse.Namespace, screen: Screen) -> int:

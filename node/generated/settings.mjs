@@ -23,6 +23,8 @@ export const Overlap = literal("cancel-older", "queue", "skip");
 export const Day = literal("fri", "mon", "sat", "sun", "thu", "tue", "wed");
 export const Cadence = literal("annual", "daily", "real-time", "static", "weekly");
 export const Level = literal("closed", "generalised", "public", "restricted");
+export const Review = literal("none", "one", "two");
+export const Review = literal("none", "one", "two");
 
 export const ExpectedVariable = record("ExpectedVariable", {
   name: bounded(text, {"min": 1, "max": 1000}),
@@ -270,6 +272,7 @@ export const DatasetConfig = record("DatasetConfig", {
   pool: [bounded(text, {"max": 63}), ""],
   freshness: [nullable(FreshnessConfig.type), null],
   promote: [literal("auto", "manual"), "manual"],
+  review: [literal("none", "one", "two"), undefined],
   publish_retention: [nullable(bounded(integer, {"ge": -1})), null],
 });
 
@@ -296,6 +299,7 @@ export const Config = record("Config", {
   pools: [map(bounded(integer, {"ge": 1, "le": 10000})), {}],
   schedules: [bounded(text, {"min": 1, "max": 4096}), "pipelines/schedules"],
   backfills: [bounded(text, {"min": 1, "max": 4096}), "pipelines/backfills"],
+  review: [literal("none", "one", "two"), undefined],
   runners: [RunnersConfig.type, {"image": "", "kubectl_image": "", "folder": "/kfm", "program": "/usr/local/bin/kfm", "user": "kfm", "environment_file": "/etc/kfm/environment", "namespace": "kfm", "service_account": "kfm", "claim": "kfm", "secret": "kfm", "every": "17 * * * *"}],
   webhooks: [map(WebhookConfig.type), {}],
   labels: [bounded(text, {"max": 4096}), ""],

@@ -73,7 +73,7 @@ def test_a_noop_says_since_when_nothing_has_changed(ran: Kfm) -> None:
 
 def test_quarantined_rows_are_shown_by_rule_and_count(ran: Kfm) -> None:
     found = reasons(ran)["held"]
-    assert found["rule"] == "minimum" and "1 of 6 rows" in found["why"]
+    assert found["rule"] == "minimum" and "1 of 12 rows" in found["why"]
     assert code(ran) == EXIT_CODES["refused"]
     typed(ran, found["do"])
 
@@ -105,7 +105,7 @@ def test_a_gate_says_which_rule_does_not_hold_and_what_to_do(started: Kfm) -> No
     config.write_text(config.read_text().replace("license: CC0-1.0", "license: ''"))
     assert started("run").code == 0
     blocked = [one for one in started("why-not", "rain-gauges", "--json").data["reasons"] if one["what"] == "blocked"]
-    assert [one["rule"] for one in blocked if "license" in one["do"]] == ["licence.declared"], blocked
+    assert [one["rule"] for one in blocked if "license" in one["do"]] == ["licence.declared", "licence.known"], blocked
     assert code(started) == EXIT_CODES["refused"], "rows are held, too"
     assert started("promote", "rain-gauges", "--reason", "try").code == 4
     assert reasons(started, "last")["blocked"]["do"] == "kfm policy gates rain-gauges"

@@ -85,6 +85,7 @@ def installation(folder: Path, site: Site, *names: str, more: str = "") -> str:
         (folder / f"{name}.py").write_text(UPDATER.format(name=title, name_lower=name))
         lines += [f"  {name}:", f"    updater: {name}.py:{title}", "    sources:", "      wells:"]
         lines += [f"        uri: http://127.0.0.1:{site.port}/wells.csv", "        format: csv"]
+        lines += ["        contract: {columns: [{name: id}]}"]
     path = folder / "kfm.yml"
     path.write_text("\n".join([*lines, more]) + "\n")
     return str(path)

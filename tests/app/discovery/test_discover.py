@@ -101,7 +101,7 @@ def test_a_dcat_catalog_with_a_graph(tmp_path: Path, web: Site) -> None:
 def test_a_catalog_that_kfm_itself_wrote(tmp_path: Path, web: Site) -> None:
     """What one installation publishes, another can discover: as STAC and as DCAT."""
     (tmp_path / "one").mkdir()
-    one = installation(tmp_path / "one", web, "rain: {uri: rain.csv, format: csv}")
+    one = installation(tmp_path / "one", web, "rain: {uri: rain.csv, format: csv, contract: {columns: [{name: mm}]}}")
     (tmp_path / "one" / "rain.csv").write_bytes(b"gauge,mm\nhays,3.5\n")
     text = (tmp_path / "one" / "kfm.yml").read_text()
     (tmp_path / "one" / "kfm.yml").write_text("catalog: file:public/catalog\n" + text)

@@ -45,7 +45,7 @@ def test_an_ingest_made_each_key_out_of_its_source(started: Kfm) -> None:
     assert [each.id for each in one.artifacts] == [f"{GAUGES}/{name}" for name in ("ellis", "ford", "riley")]
     assert (one.run_id, one.op, one.ref, one.before) == (receipt["run_id"], "ingest", "processed/rain-gauges", "")
     assert one.version == receipt["outputs"][0]["checksum"]
-    assert (one.wal_id, one.index, one.labels, one.rows, one.held_rows) == (receipt["run_id"], 1, None, 6, 1)
+    assert (one.wal_id, one.index, one.labels, one.rows, one.held_rows) == (receipt["run_id"], 1, None, 12, 1)
     assert one.metadata["title"] == "Rain gauges"
     wanted = {(one.run_id, f"{SOURCE}#{digest_of(SOURCE)}", f"{each.id}#{each.digest}") for each in one.artifacts}
     assert one.triples() == wanted and len(wanted) == 3

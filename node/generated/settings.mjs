@@ -23,8 +23,6 @@ export const Overlap = literal("cancel-older", "queue", "skip");
 export const Day = literal("fri", "mon", "sat", "sun", "thu", "tue", "wed");
 export const Cadence = literal("annual", "daily", "real-time", "static", "weekly");
 export const Level = literal("closed", "generalised", "public", "restricted");
-export const Review = literal("none", "one", "two");
-export const Review = literal("none", "one", "two");
 
 export const ExpectedVariable = record("ExpectedVariable", {
   name: bounded(text, {"min": 1, "max": 1000}),

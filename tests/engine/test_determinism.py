@@ -95,7 +95,7 @@ DECLARED = """\
     sensitivity: public
     sources:
       cells: {uri: data/Zellen-ä.csv, format: csv, contract: {partition_by: place, columns: [{name: place}]}}
-      notes: {uri: data/notes.json, format: json, contract: {columns: [{name: id}]}}
+      notes: {uri: data/notes.json, format: json, contract: {json_schema: {type: array}}}
   joined:
     title: Joined
     version: 1.0.0

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from kfm.config.custodian_settings import CustodianConfig, check_custodian
-from kfm.config.dataset_settings import DatasetConfig, Review, check_dataset
+from kfm.config.dataset_settings import DatasetConfig, check_dataset
 from kfm.config.github_settings import GitHubConfig, check_github
 from kfm.config.graph_settings import Neo4jConfig, check_graph
 from kfm.config.ledger_settings import AttestConfig, LedgerConfig, check_signing
@@ -90,7 +90,7 @@ class Config(Record, frozen=True):
         "pipelines/backfills"
     )
     review: Annotated[
-        Review | msgspec.UnsetType,
+        Literal["none", "one", "two"] | msgspec.UnsetType,
         Meta(description="`review` of datasets that have none; default: one under a key list, else none"),
     ] = msgspec.UNSET
     runners: Annotated[RunnersConfig, Meta(description="settings for `kfm runners write`")] = RunnersConfig()

@@ -21,8 +21,6 @@ from kfm.model.transform_config import OutputConfig, check_outputs
 from kfm.parsing.characters import is_printable
 from kfm.parsing.documents import Document, Path
 
-Review = Literal["none", "one", "two"]
-
 
 class Extent(Record, frozen=True):
     """Where and when the data are, as in STAC."""
@@ -83,7 +81,7 @@ class DatasetConfig(Record, frozen=True):
         Meta(description="auto: a run's version is published if every gate agrees; only for plainly public data"),
     ] = "manual"
     review: Annotated[
-        Review | msgspec.UnsetType,
+        Literal["none", "one", "two"] | msgspec.UnsetType,
         Meta(
             description="how many stewards besides the requester approve what is published; under a key list a lower "
             "word takes effect once it is signed; protected data always need two; default: as for the installation"

@@ -205,9 +205,9 @@ def test_it_cannot_be_merged_before_every_gate_said_yes(place: Place) -> None:
     git(place.folder, "fetch", "-q")
     git(place.folder, "checkout", "-q", draft["branch"])
     text = (place.folder / "kfm.yml").read_text()
-    (place.folder / "kfm.yml").write_text(
-        text.replace('    license: "CC0-1.0"', "    sensitivity: public\n    license: CC0-1.0")
-    )
+    text = text.replace('    license: "CC0-1.0"', "    sensitivity: public\n    license: CC0-1.0")
+    text = text.replace('format: "csv"', 'format: "csv", contract: {columns: [{name: well}]}')
+    (place.folder / "kfm.yml").write_text(text)
     git(place.folder, "commit", "-qam", "It is public")
     git(place.folder, "push", "-q", "origin", draft["branch"])
     git(place.folder, "checkout", "-q", "main")

@@ -46,6 +46,9 @@ def known(site: Kfm) -> Kfm:
     return site
 
 
+COLUMNS = ", contract: {columns: [{name: id}]}"  # the least that a gate accepts
+
+
 def declared(name: str, files: Files, kind: str = "") -> None:
     """Each file is a source; the dataset publishes its bytes as they are."""
     sources = ""
@@ -125,7 +128,7 @@ def test_a_form_that_cannot_be_read_is_pending_review(known: Kfm, names: list[st
 def test_a_public_table_is_published_next_to_it(known: Kfm, names: list[str]) -> None:
     bodies = {path.name: path.read_bytes() for path in PUBLIC}
     for n, name in enumerate(names):
-        declared(f"parks{n}", {name: bodies[name]}, f", format: {Path(name).suffix[1:]}")
+        declared(f"parks{n}", {name: bodies[name]}, f", format: {Path(name).suffix[1:]}{COLUMNS}")
         assert outcome(known, f"parks{n}") == "published", name
 
 

@@ -13,7 +13,8 @@ import msgspec
 from kfm.app.authority.effective_levels import LEVELS_PARAM, as_param, version_levels
 from kfm.app.authority.keyring import in_force, now
 from kfm.app.authority.label_change import weigh as weigh_labels
-from kfm.app.authority.labels_in_force import check_untouched, labels_in_force, read_bytes
+from kfm.app.authority.labels_in_force import check_untouched, read_bytes
+from kfm.app.authority.labels_in_force import labelled as labelled
 from kfm.app.authority.mask_change import weigh as weigh_rule
 from kfm.app.authority.review_rules import check_possible, review_of
 from kfm.app.authority.signed_policies import current
@@ -26,8 +27,7 @@ from kfm.engine.stage_results import Warrant
 from kfm.errors import BadInput, Corrupt, Denied
 from kfm.model import refs
 from kfm.model.keys import digest
-from kfm.model.labels import Level, joined, source_classification
-from kfm.model.records import Classification, RefMove, Trigger
+from kfm.model.records import RefMove, Trigger
 from kfm.model.updater import Updater
 from kfm.operations.move_updater import NOTHING, MoveUpdater
 
@@ -157,29 +157,6 @@ def custodians(session: Session, dataset: str, move: RefMove) -> list[str]:
         version = session.state.ledger.version(dataset, at) if at else None
         classifications.append(version.standing if version is not None else None)
     return sorted({name for each in classifications if each is not None for name in each.custodians})
-
-
-def labelled(session: Session, dataset: str, *, said: Level | None = None) -> Classification | None:
-    """Return the classification of a dataset and all its sources by the labels in force; None if there are no labels.
-    `said` is the declared sensitivity, which counts where no label does."""
-    if not session.resolved.config.labels and not session.state.refs.at(refs.LABELS):
-        return None
-    declared = session.resolved.config.datasets.get(dataset)
-    from kfm.engine.protected.source_classification import as_meant
-
-    sources = {} if declared is None else {name: source.known_as for name, source in declared.sources.items()}
-    labels, today, base = labels_in_force(session), now(session)[:10], session.resolved.tree
-    return joined(
-        source_classification(
-            as_meant(labels, address, base, name),
-            dataset=dataset,
-            source=address,
-            digest="",
-            today=today,
-            declared=said,
-        )
-        for name, address in [*sources.items(), ("", "")]
-    )
 
 
 def is_about(order: Order, wanted: ApprovalRequest) -> bool:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.app.authority.keyring import now
 from kfm.app.session.protection_files import NO_LABELS, labels_of
 from kfm.errors import BadInput, Denied, KfmError
 from kfm.model import refs
 from kfm.model.keys import digest
-from kfm.model.labels import Labels, read_labels
+from kfm.model.labels import Labels, Level, joined, read_labels, source_classification
 from kfm.parsing import documents
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
+    from kfm.model.records import Classification
 
 NO_FILE = digest(b"")
 _signed: dict[str, Labels] = {}  # the last labels that were read, by digest
@@ -93,3 +95,26 @@ def check_untouched(session: Session, signed: str) -> None:
             hint="look at it, and request it again",
             rule="labels.changed",
         )
+
+
+def labelled(session: Session, dataset: str, *, said: Level | None = None) -> Classification | None:
+    """Return the classification of a dataset and all its sources by the labels in force; None if there are no labels.
+    `said` is the declared sensitivity, which counts where no label does."""
+    if not session.resolved.config.labels and not session.state.refs.at(refs.LABELS):
+        return None
+    declared = session.resolved.config.datasets.get(dataset)
+    from kfm.engine.protected.source_classification import as_meant
+
+    sources = {} if declared is None else {name: source.known_as for name, source in declared.sources.items()}
+    labels, today, base = labels_in_force(session), now(session)[:10], session.resolved.tree
+    return joined(
+        source_classification(
+            as_meant(labels, address, base, name),
+            dataset=dataset,
+            source=address,
+            digest="",
+            today=today,
+            declared=said,
+        )
+        for name, address in [*sources.items(), ("", "")]
+    )

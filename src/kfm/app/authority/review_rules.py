@@ -74,7 +74,7 @@ def review_of(session: Session, dataset: str, move: RefMove) -> str:
 def is_guarded(session: Session, dataset: str, move: RefMove | None = None) -> bool:
     """Return whether a dataset, or a version that a move concerns, has a custodian or a community, or is not plainly
     public."""
-    from kfm.app.authority.authorization import labelled
+    from kfm.app.authority.labels_in_force import labelled
 
     config = session.resolved.config.datasets.get(dataset)
     if config is not None and (

@@ -76,7 +76,8 @@ def test_a_dataset_is_followed_from_never_made_to_public(lists: Kfm) -> None:
 def test_quarantined_failed_late_and_frozen_datasets_are_shown_with_what_to_do(
     lists: Kfm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Path("list.csv").write_text("id,name\n1,a\n,b\n,c\n")
+    rows = "".join(f"{n},a\n" for n in range(20))
+    Path("list.csv").write_text(f"id,name\n{rows},b\n,c\n")
     monkeypatch.setenv("KFM_NOW", "2026-01-01T00:00:00Z")
     assert lists("run", "trees").code == 0
     monkeypatch.setenv("KFM_NOW", "2026-01-01T03:30:00Z")

@@ -61,6 +61,8 @@ class Place:
         self.clock = FixedClock(START)
         self.log = MemoryLog(self.clock)
         self.config = folder_site(folder, UPDATER, SOURCE, config=CONFIG)
+        text = self.config.read_text().replace("[{name: id}]", "[{name: n}]")
+        self.config.write_text(text)
         self.session: Session = open_session(load(str(self.config), {}), mode="write", clock=self.clock, log=self.log)
         self.updater: Any = dataset_updater(self.session, "demo")
         self.updater.really = self.perform

@@ -82,7 +82,7 @@ BUGS: dict[str, Bug] = {
     ),
     "what people sign is published by itself": Bug(
         "kfm.app.runs.auto_promotion:check_plainly_public",
-        "if in_force(session) is not None:",
+        'if in_force(session) is not None and review_in_force(session, dataset) != "none":',
         "if False:",
         "tests/app/previews/test_automatic.py::test_where_people_sign_nothing_is_published_by_itself",
     ),

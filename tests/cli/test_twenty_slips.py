@@ -334,3 +334,35 @@ def test_labels_and_keys_that_come_after_the_table_was_published_withdraw_it(kfm
     made = kfm("keys", "new", "--person", "ada", "--role", "admin", "--out", str(SAFE / "ada.key"))
     assert made.code == 0 and "sites: 1 version withdrawn" in made.err, made.err
     assert leaked() == []
+
+
+@pytest.mark.parametrize(
+    "slip",
+    [
+        lambda: Path(MASK).unlink(),
+        pytest.param(lambda: write(MASK, ""), marks=pytest.mark.long),
+        pytest.param(swap(MASK, "resolution:", "resoluton:"), marks=pytest.mark.long),
+    ],
+    ids=["missing", "empty", "misspelt"],
+)
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_tightened_label_withdraws_although_the_mask_cannot_be_read(
+    published: Kfm, slip: Callable[[], object], by_hand: bool
+) -> None:
+    slip()
+    found = [row for row in published("doctor", "--json").data["checks"] if not row["ok"]]
+    assert any(MASK in row["found"] for row in found), "doctor names the file"
+    if by_hand:
+        swap(LABELS, "sensitivity: generalised", "sensitivity: restricted")()
+        published("run", "sites")
+    else:
+        words = ("--sensitivity", "restricted", "--key", str(SAFE / "sue.key"), "--reason", "x")
+        assert published("labels", "set", "source:data/sites.csv", *words).code == 0
+    assert not any(path.endswith(".csv") for path in public())
+    assert published("status", "--json").data["datasets"][0]["is_withdrawn"]
+
+
+def test_doctor_names_a_key_of_a_custodian_that_is_gone(published: Kfm) -> None:
+    (SAFE / "society.key").unlink()
+    found = [row["found"] for row in published("doctor", "--json").data["checks"] if not row["ok"]]
+    assert any("custodian society" in each for each in found)

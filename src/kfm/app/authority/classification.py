@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kfm.app.session.protection_files import is_needed, protection_of
+from kfm.app.session.protection_files import custodians_of, is_needed, protection_of
 from kfm.app.session.source_access import SourceOpener
 from kfm.app.session.source_requests import DatasetSettings, dataset_settings
 from kfm.engine.world import World
@@ -82,12 +82,25 @@ def world_of(session: Session, dataset: str) -> World:
 
 def source_classifier(session: Session, dataset: str, labels: Labels | None = None) -> SourceClassifier | None:
     """Return the classification of a dataset's sources, by the labels in force or by these; None if nothing here is
-    protected, or if the rules cannot be read."""
-    protection, _ = readable_protection(session, dataset)
+    protected, or if the labels cannot be read. If only a masking policy cannot be read, the labels alone decide: what
+    they close is closed."""
+    protection, unreadable = readable_protection(session, dataset)
+    if unreadable is not None:
+        protection = _labels_alone(session)
     if protection is None:
         return None
     rules = protection if labels is None else msgspec.structs.replace(protection, labels=labels)
     return classifier_by(session, dataset, rules)
+
+
+def _labels_alone(session: Session) -> Protection | None:
+    """Return the rules without masking policies; None if the labels cannot be read either."""
+    from kfm.app.authority.labels_in_force import labels_in_force
+
+    try:
+        return msgspec.structs.replace(custodians_of(session.resolved), labels=labels_in_force(session))
+    except BadInput:
+        return None
 
 
 def classifier_by(session: Session, dataset: str, protection: Protection) -> SourceClassifier:

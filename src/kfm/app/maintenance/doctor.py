@@ -17,7 +17,7 @@ from kfm.app.runs.trigger_request import default_actor
 from kfm.app.session.backends import folders, place_verdicts
 from kfm.app.session.datasets import dataset_names, dataset_updater
 from kfm.app.session.key_list_file import key_list_in_force
-from kfm.app.session.protection_files import can_close, readable_objects
+from kfm.app.session.protection_files import can_close, custodian_key, policies_of, readable_objects
 from kfm.app.session.session import Session, load, open_tables, session_on
 from kfm.app.stewards.evidence import RESTORE, evidence_checks
 from kfm.app.stewards.exported_files import NEXT_RUN, exported_differences
@@ -177,8 +177,22 @@ def label_verdicts(session: Session) -> list[CheckResult]:
     publishing."""
     return [
         CheckResult(check="labels.match", ok=False, found=problem.message, why=problem.hint)
-        for problem in (*problems(session), *_unsigned_for(session))
+        for problem in (*problems(session), *_unsigned_for(session), *_unreadable(session))
     ]
+
+
+def _unreadable(session: Session) -> Iterator[BadInput]:
+    """Yield the masking policies and the custodians' keys that cannot be read."""
+    for name in dataset_names(session):
+        try:
+            policies_of(session.resolved, name)
+        except BadInput as problem:
+            yield BadInput(f"{name}: {problem.message}", hint=problem.hint)
+    for name in sorted(session.config.custodians):
+        try:
+            custodian_key(session.resolved, name)
+        except BadInput as problem:
+            yield BadInput(f"custodian {name}: {problem.message}", hint=problem.hint)
 
 
 def _unsigned_for(session: Session) -> Iterator[BadInput]:

@@ -14,7 +14,7 @@ from kfm.app.authority.classification import classifier_by, open_source, protect
 from kfm.app.authority.run_setup import context_of, guards_of
 from kfm.app.runs.trigger_request import default_actor, trigger_updater
 from kfm.app.session.datasets import dataset_updater
-from kfm.app.session.protection_files import closes_a_dataset
+from kfm.app.session.protection_files import can_close, closes_a_dataset
 from kfm.engine.run import run
 from kfm.errors import Broken, KfmError, Refused
 from kfm.model.preview_records import preview_of
@@ -44,6 +44,10 @@ def run_trigger(session: Session, trigger: Trigger, updater: Updater | None = No
         adopt_rules(session, trigger.dataset)
         if closes:
             session.recalled += recall(session)
+    elif session.mode == "write" and can_close(session.resolved, session.state):  # a rule cannot be read
+        from kfm.app.authority.recall import recall
+
+        session.recalled += recall(session)
     updater = updater or dataset_updater(session, trigger.dataset)
     return _run(session, context_of(session, trigger, updater, guards=guards), patient=patient)
 

@@ -251,6 +251,7 @@ SLIPS: dict[str, tuple[Any, list[str], str, str]] = {
     "an unknown word of care": (table(), ["--care", "opne"], "no word for care", "community"),
     "a day that is none": (table(), ["--expires", "2031-13-01"], "not a date", "2031-12-31"),
     "an accuracy that is none": (table(), ["--accuracy", "fine"], "no accuracy", "write metres"),
+    "a licence that is none": (table(), ["--license", "banana"], "banana", "SPDX"),
     "too small a k": (table(), ["--k", "2"], "too few to hide one", "--k 5"),
     "other separators": (table().replace(",", ";"), [], "not separated by commas", "as .tsv"),
     "no folder for a key": (table(), ["--safe", "/dev/null/keys"], "no key can be written", "--safe DIR"),

@@ -26,6 +26,7 @@ from kfm.engine.protected.masking_stage import columns_of as masked_columns
 from kfm.errors import BadInput
 from kfm.fsio import Fs, failing_as_storage, write_apart
 from kfm.model.labels import CARE, COMMUNITY
+from kfm.model.licences import problem_of
 from kfm.model.masks import SMALLEST_K, MaskingPolicy
 from kfm.parsing import documents
 from kfm.parsing.characters import is_printable, printable
@@ -221,6 +222,8 @@ def _check(wish: Wish) -> None:
     for code in wish.community_labels:
         if code not in COMMUNITY:
             raise BadInput(f"{printable(code)} is no label of Local Contexts", hint="write its code, such as TK CS")
+    if wish.license and (problem := problem_of(wish.license)) is not None:
+        raise BadInput(problem.what, hint=problem.cure)
     if wish.k < SMALLEST_K:
         raise BadInput(f"{wish.k} records are too few to hide one", hint=f"give --k {SMALLEST_K} or more")
     if wish.expires and not is_date(wish.expires):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -217,13 +218,17 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
     if name == "kfm mask deploy":
         text = Path("kfm.yml").read_text()
         Path("kfm.yml").write_text(
-            re.sub(r"(\n +)(uri: data/rain_gauges.csv)", r"\1mask: mask.yml\1\2", text) + "\nlabels: labels.yml\n"
+            re.sub(r"(\n +)(uri: data/rain_gauges.csv)", r"\1mask: mask.yml\1\2", text)
+            + "\nlabels: labels.yml\ncustodians: {office: {key: 'env:KFM_SECRET_OFFICE'}}\n"
         )
-        said = "{of: {source: data/rain_gauges.csv}, sensitivity: public, care: open}"
+        monkeypatch.setenv("KFM_SECRET_OFFICE", os.urandom(32).hex())
+        said = "{of: {source: data/rain_gauges.csv}, sensitivity: restricted, care: open, custodian: office}"
         Path("labels.yml").write_text(f"version: 1\nlabels: [{said}]\n")
     if name in ("kfm mask deploy", "kfm policy deploy"):  # what is first used is signed by its use
         assert ran("keys", "new", "--person", "ada", "--role", "admin", "--out", "ada.key").code == 0
-        assert ran("run").code == 0
+        own = ("--role", "steward", "--custodian", "office", "--out", "sue.key", "--key", "ada.key")
+        assert ran("keys", "new", "--person", "sue", *own).code == 0
+        assert "came into force" in ran("run").err
     if name.startswith(("kfm audit", "kfm attest", "kfm verify")):
         monkeypatch.setenv("KFM_SECRET_LEDGER", "ab" * 32)
         with Path("kfm.yml").open("a") as file:

@@ -38,6 +38,7 @@ ALONE = {
     "withdraw": {"olli", "otto", "stu", "sue", "sam"},
     "label.tighten": {"sue", "sam", "stu"},
     "mask.coarsen": {"sue", "sam", "stu"},
+    "review.raise": {"olli", "otto", "stu", "sue", "sam"},
 }
 
 

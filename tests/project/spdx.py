@@ -6,7 +6,7 @@ import textwrap
 
 from packaging.licenses import _spdx
 
-PATH = "src/kfm/model/spdx_ids.py"
+PATH = "src/kfm/parsing/spdx_ids.py"
 
 
 def module() -> str:

@@ -144,7 +144,7 @@ def _known(word: str) -> str:
 
 
 def _known_exception(word: str) -> None:
-    from kfm.model.spdx_ids import EXCEPTIONS
+    from kfm.parsing.spdx_ids import EXCEPTIONS
 
     known = EXCEPTIONS.split()
     if word not in known:
@@ -153,7 +153,7 @@ def _known_exception(word: str) -> None:
 
 
 def _ids() -> list[str]:
-    from kfm.model.spdx_ids import LICENSES
+    from kfm.parsing.spdx_ids import LICENSES
 
     return LICENSES.split()
 

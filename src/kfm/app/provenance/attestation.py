@@ -107,18 +107,19 @@ def _file_checks(session: Session, dataset: str) -> Iterator[Check]:
     checkpoints and artifacts."""
     pending = dataset in set(session.state.outbox.due("publish"))
     if not pending:
-        yield from _file_check("public", lambda: differences(session, dataset))
+        yield from _file_check("public", lambda: differences(session, dataset), dataset)
     else:
         found = "a committed version is not delivered yet: `kfm resume`"
         yield Check(what="public", state="unverified", found=found)
     if session.config.catalog and not pending:
-        yield from _file_check("catalog", lambda: catalog_differences(session, dataset))
-    yield from _file_check("receipt", lambda: receipt_files(session, dataset))
+        yield from _file_check("catalog", lambda: catalog_differences(session, dataset), dataset)
+    yield from _file_check("receipt", lambda: receipt_files(session, dataset), dataset)
     yield from _file_check("checkpoint", lambda: checkpoint_files(session))
     yield from _file_check("artifact", lambda: artifact_files(session))
 
 
-def _file_check(what: str, compare: Callable[[], Iterable[Difference]]) -> Iterator[Check]:
+def _file_check(what: str, compare: Callable[[], Iterable[Difference]], dataset: str = "") -> Iterator[Check]:
+    """Yield the files that differ. Those that several datasets share are compared by `kfm doctor --deep`."""
     try:
         found = list(compare())
     except KfmError as problem:
@@ -129,7 +130,8 @@ def _file_check(what: str, compare: Callable[[], Iterable[Difference]]) -> Itera
     if found[SHOWN:]:
         yield Check(what=f"{what} file", state="bad", found=f"{len(found) - SHOWN} more differ: `kfm reconcile`")
     if not found:
-        yield Check(what=f"{what} files", state="ok", found="as the state says")
+        found_ok = f"those of {dataset} are as the state says" if dataset else "as the state says"
+        yield Check(what=f"{what} files", state="ok", found=found_ok)
 
 
 def verify_file(session: Session, path: str, keys: Trusted) -> list[Check]:

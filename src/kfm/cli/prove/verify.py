@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 MORE = """\
 For a version: every object, receipt and signed statement about it, the signed lists that say which must be
-there, its entry in the ledger, and the files that were exported. For a public folder: everything in it, with
---key and nothing else; a second --key names the key of the ledger, as `kfm audit verify` writes it.
+there, its entry in the ledger, and the exported files of its dataset; `kfm doctor --deep` compares those that
+datasets share, too. For a public folder: everything in it, with --key and nothing else; a second --key names
+the key of the ledger, as `kfm audit verify` writes it.
 exit: 0 verified, 65 something was altered or removed, 67 badly signed, 68 not attested or not covered"""
 
 

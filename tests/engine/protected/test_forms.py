@@ -9,7 +9,7 @@ import pytest
 
 from tests.app.governance.people import by_order
 from tests.cli.conftest import Kfm
-from tests.engine.protected.conftest import MASK, SAFE, dataset, installation, label, labels
+from tests.engine.protected.conftest import MASK, SAFE, dataset, installation
 from tests.masking import forms
 from tests.masking.notation_forms import Files, table
 from tests.masking.test_forms import PUBLIC
@@ -130,9 +130,3 @@ def test_a_public_table_is_published_next_to_it(known: Kfm, names: list[str]) ->
     for n, name in enumerate(names):
         declared(f"parks{n}", {name: bodies[name]}, f", format: {Path(name).suffix[1:]}{COLUMNS}")
         assert outcome(known, f"parks{n}") == "published", name
-
-
-def test_labels_are_not_needed_to_recognise_a_copy(known: Kfm) -> None:
-    labels(label("source: sites.csv"))
-    declared("parks", forms.FORMS["two files"](ROWS))
-    assert outcome(known, "parks") == "denied"

@@ -134,14 +134,13 @@ def test_cells_go_out_and_nothing_finer(site: Kfm) -> None:
         ],
     }
     installation(
-        dataset("sites", "sites.csv", mask=True, sensitivity="public").replace(
-            "csv\n        mask", "geojson\n        mask"
-        )
+        dataset("sites", "sites.csv", mask=True, sensitivity="public").replace("format: csv", "format: geojson")
     )
     Path("sites.csv").write_text(json.dumps(features))
     mask = Path("mask.yml").read_text().replace("  latitude: lat\n  longitude: lon\n", "  geometry: true\n")
     Path("mask.yml").write_text(mask)
-    assert site("run", "sites").code == 0
+    ran = site("run", "sites")
+    assert ran.code == 0, ran.err
     made = json.loads(site("cat", "processed/sites", "all").out)
     assert [one["properties"]["resolution"] for one in made["features"]] == [6] * 12
     promoted = by_order(site, SAFE, "promote", "sites")

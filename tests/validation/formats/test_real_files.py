@@ -80,7 +80,8 @@ FILES = {
                    ".csv", 0),
     "quakes": File("geojson", (DATA / "usgs-all-week.geojson").read_bytes, features, columns("name: mag, type: number"),
                    ".geojson", 1707),
-    "water": File("json", (REAL / "usgs-nwis-daily-values.waterml.json").read_bytes, value, "contract: {}", ".json", 1),
+    "water": File("json", (REAL / "usgs-nwis-daily-values.waterml.json").read_bytes, value,
+                  "contract: {json_schema: {type: object, required: [value]}}", ".json", 1),
     "radar": File("stac", (REAL / "S1B_20161121_12SYJ_ASC.json").read_bytes, title, "contract: {}", ".json", 1),
     "kansas": File("shapefile", (REAL / "tl_2010_20_state10.zip").read_bytes, packed_anew,
                    'expect: {crs: "EPSG:4269", bbox: [-103, 36, -94, 41], geometry: [Polygon, MultiPolygon]}, '

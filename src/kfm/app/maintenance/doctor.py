@@ -191,8 +191,9 @@ def _unreadable(session: Session) -> Iterator[BadInput]:
     for name in sorted(session.config.custodians):
         try:
             custodian_key(session.resolved, name)
-        except BadInput as problem:
-            yield BadInput(f"custodian {name}: {problem.message}", hint=problem.hint)
+        except BadInput:  # its message may quote what was written in place of a reference, which may be the key itself
+            hint = f"look at custodians.{name}.key in kfm.yml, which is env:NAME or file:PATH, and at that place"
+            yield BadInput(f"the key of custodian {name} cannot be read", hint=hint)
 
 
 def _unsigned_for(session: Session) -> Iterator[BadInput]:

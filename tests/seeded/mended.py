@@ -12,8 +12,21 @@ WIRE = "tests/api/test_wire.py"
 COPIES = "tests/engine/protected/test_denied_copies.py"
 
 LISTS = "tests/cli/test_signed_lists.py"
+RENAMED = "tests/engine/protected/test_mask_renamed.py"
 
 MENDED: dict[str, Bug] = {
+    "a renamed source loosens its mask unsigned": Bug(
+        "kfm.app.authority.mask_names:unsigned_masks",
+        "for other in _loosened(session, one):",
+        "for other in ():",
+        f"{RENAMED}::test_a_source_with_a_new_name_and_a_looser_mask_is_denied",
+    ),
+    "an old name brings back what was tightened under a new one": Bug(
+        "kfm.app.authority.rule_adoption:adopt_rules",
+        "    _end_replaced(session, dataset)\n",
+        "",
+        f"{RENAMED}::test_the_way_back_to_an_old_name_is_no_way_around_a_stricter_mask",
+    ),
     "a removed statement is not missed": Bug(
         "kfm.app.stewards.evidence:_differences",
         "    for statement in one.statements:\n",

@@ -8,7 +8,7 @@ from kfm.model.names import is_digest
 from kfm.model.operation_target import Aim
 from kfm.model.records import Trigger
 from kfm.model.updater import Sources
-from kfm.operations.move_updater import MoveUpdater
+from kfm.operations.move_updater import NOTHING, MoveUpdater
 
 
 class Ruling(MoveUpdater):
@@ -42,6 +42,16 @@ class Masking(Ruling):
     op = "mask"
     job_type = "operation.mask"
     ref = refs.MASKS
+
+    def takes_away(self, trigger: Trigger) -> bool:
+        return trigger.params.get("to") == NOTHING
+
+    def aim(self, trigger: Trigger, sources: Sources) -> Aim:
+        """Return the move; to nothing, if the source has its policy under another name."""
+        ref = trigger.params.get("ref", "")
+        if self.takes_away(trigger) and ref.startswith(refs.MASKS):
+            return Aim(sources.ref(ref), "")
+        return super().aim(trigger, sources)
 
 
 class Reviewing(Ruling):

@@ -32,7 +32,7 @@ def protection_for(session: Session, dataset: str) -> Protection | None:
         return None
     from kfm.app.authority.keyring import check_protected
     from kfm.app.authority.labels_in_force import labels_in_force
-    from kfm.app.authority.signed_policies import unsigned_masks
+    from kfm.app.authority.mask_names import unsigned_masks
 
     labels, unsigned = labels_in_force(session), unsigned_masks(session, dataset)
     return protection_of(session.resolved, dataset, labels, partial(check_protected, session), unsigned)

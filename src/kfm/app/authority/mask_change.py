@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kfm.app.authority.classification import source_classifier
 from kfm.app.authority.effective_levels import LevelChange, mask_levels
+from kfm.app.authority.mask_names import MaskName, policies_before
 from kfm.app.authority.mask_policies import is_coarser, read_bytes
 from kfm.app.authority.review_rules import declared, is_lower, signed
 from kfm.app.authority.signed_policies import mask_file, masked_source
@@ -37,6 +38,9 @@ def weigh(session: Session, ref: str, before: str) -> RuleChange:
     new = read_bytes(mask_file(session.resolved, dataset, source))
     action = "mask.coarsen" if old is not None and is_coarser(old, new) else "mask.refine"
     of = _classification(session, dataset, source)
+    if old is None:  # the strictest that it has under other names
+        others = policies_before(session, MaskName(dataset, source)).values()
+        old = min((one for one in others if one is not None), key=lambda one: one.resolution, default=None)
     levels = mask_levels(f"{dataset}/{source}", of, old, new)
     return RuleChange(action, list(of.custodians) if of is not None else [], levels)
 

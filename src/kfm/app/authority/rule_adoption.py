@@ -18,6 +18,7 @@ from kfm.app.authority.keyring import in_force
 from kfm.app.authority.label_change import weigh
 from kfm.app.authority.label_match import labels_match
 from kfm.app.authority.labels_in_force import file_of, read_bytes, signed_labels
+from kfm.app.authority.mask_names import mask_name, recorded_source, replaced_masks, unsigned_masks
 from kfm.app.authority.review_rules import ReviewRules, declared
 from kfm.app.authority.run_setup import context_of
 from kfm.engine.run import run
@@ -26,6 +27,7 @@ from kfm.errors import KfmError
 from kfm.fsio import REAL, failing_as_storage
 from kfm.model import refs
 from kfm.model.keys import digest
+from kfm.operations.move_updater import NOTHING
 from kfm.operations.registry import operations
 from kfm.scheduling.triggers import operation_trigger
 
@@ -45,6 +47,7 @@ def adopt_rules(session: Session, dataset: str) -> None:
         return
     _adopt_labels(session)
     _adopt_policies(session, dataset)
+    _end_replaced(session, dataset)
 
 
 def adopt_tightened(session: Session) -> None:
@@ -83,8 +86,12 @@ def _adopt_policies(session: Session, dataset: str) -> None:
     missing = [(op, ref) for op, ref in wanted if not session.state.refs.at(ref)]
     if session.mode != "write" or not missing or in_force(session) is None:
         return
+    looser = {refs.mask(dataset, name) for name in unsigned_masks(session, dataset)}  # than under another name
     for op, ref in missing:
+        if ref in looser:
+            continue
         params = {"ref": ref, "to": session.objects.put(signed_policies.current(session, ref))}
+        params |= recorded_source(session, ref) if op == "mask" else {}
         _adopt(session, op, dataset, params, "as it is first used", "rules.untaken")
 
 
@@ -96,6 +103,15 @@ def adopt_review(session: Session) -> None:
     if session.mode == "write" and not session.state.refs.at(refs.REVIEW):
         params = {"ref": refs.REVIEW, "to": session.objects.put(signed_policies.current(session, refs.REVIEW))}
         _adopt(session, "review", "review", params, "as it is when the first key list is made", "rules.untaken")
+
+
+def _end_replaced(session: Session, dataset: str) -> None:
+    """End the force of masking policies under names that a source had before: else the old name would bring back what
+    was tightened under the new one."""
+    if session.mode != "write" or in_force(session) is None:
+        return
+    for ref in replaced_masks(session, dataset):
+        _adopt(session, "mask", dataset, {"ref": ref, "to": NOTHING}, "its source has another name", "rules.untaken")
 
 
 def _adopt(session: Session, op: str, dataset: str, params: dict[str, str], reason: str, failed: str) -> None:
@@ -116,15 +132,17 @@ def _adopt(session: Session, op: str, dataset: str, params: dict[str, str], reas
 
 def adopted_line(session: Session, receipt: Receipt) -> str:
     """Return one line for the operator that says which rules this operation took into force."""
-    ref = receipt.moves[0].ref
+    ref, after = receipt.moves[0].ref, receipt.moves[0].after
     rules = "the policies of this installation"
     if ref == refs.REVIEW:
         rules = "what kfm.yml says under review"
     elif ref == refs.LABELS:
         rules = f"the labels of {session.resolved.config.labels}"
     elif ref.startswith(refs.MASKS):
-        dataset, _, source = ref.removeprefix(refs.MASKS).partition("/")
-        rules = f"the masking policy of source {source} of {dataset}"
+        name = mask_name(ref)
+        rules = f"the masking policy of source {name.source} of {name.dataset}"
+        if not after:
+            return f"{rules} is no longer in force, by run {receipt.run_id}; the source has another name now"
     return f"{rules} came into force, by run {receipt.run_id}; from now on only signatures loosen them"
 
 

@@ -49,17 +49,6 @@ def own_policies(resolved: Resolved) -> bytes:
     return b"".join(f"== {name} {len(text)}\n{text}\n".encode() for name, text in files)
 
 
-def unsigned_masks(session: Session, dataset: str) -> frozenset[str]:
-    """Return the sources whose masking policy is not the one that was signed."""
-    declared = session.resolved.config.datasets.get(dataset)
-    found = set()
-    for name, source in (declared.sources if declared is not None else {}).items():
-        at = session.state.refs.at(refs.mask(dataset, name)) if source.mask else ""
-        if at and digest(mask_file(session.resolved, dataset, name)) != at:
-            found.add(name)
-    return frozenset(found)
-
-
 def check_policies(session: Session) -> None:
     at = session.state.refs.at(refs.POLICY)
     if at and digest(own_policies(session.resolved)) != at:

@@ -15,6 +15,7 @@ import msgspec
 from kfm.app.authority.authorization import change_requests, complete_request, is_about, matter, may_be_done
 from kfm.app.authority.effective_levels import LEVELS_PARAM
 from kfm.app.authority.keyring import in_force, now, who
+from kfm.app.authority.mask_names import recorded_source
 from kfm.app.authority.private_reasons import private_reason
 from kfm.app.authority.run_setup import guards_of
 from kfm.app.runs.label_adoption import adopt_signed_labels
@@ -102,6 +103,8 @@ def _do(
 ) -> Receipt:
     if operation == "labels":
         return adopt_signed_labels(session, dataset, dict(params), reason=reason, actor=actor)
+    if operation == "mask":
+        params = {**params, **recorded_source(session, params["ref"])}
     return run_operation(session, operation, dataset, dict(params), reason=reason, actor=actor)
 
 

@@ -19,7 +19,7 @@ from kfm.parsing import documents
 from kfm.parsing.documents import Document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kfm.app.session.session import Session
     from kfm.crypto.custodian_key import CustodianKey
@@ -65,7 +65,7 @@ def protection_of(
     dataset: str,
     labels: Labels,
     may_be_handled: Callable[[], None],
-    unsigned: frozenset[str] = frozenset(),
+    unsigned: Mapping[str, str] | None = None,
 ) -> Protection:
     """Return the rules about protected data for a run of this dataset, as the files say now."""
     from kfm.engine.protected.protection import Protection
@@ -74,7 +74,7 @@ def protection_of(
         labels=labels,
         custodians={name: partial(custodian_key, resolved, name) for name in resolved.config.custodians},
         policies=policies_of(resolved, dataset),
-        unsigned=unsigned,
+        unsigned=unsigned or {},
         may_be_handled=may_be_handled,
     )
 

@@ -8,7 +8,7 @@ import msgspec
 
 from kfm.app.authority.authorization import change_requests
 from kfm.app.authority.keyring import in_force, now
-from kfm.app.authority.signed_policies import unsigned_masks
+from kfm.app.authority.mask_names import unsigned_masks
 from kfm.app.runs.change_requests import request_status
 from kfm.model import refs
 

@@ -75,7 +75,9 @@ def mask_source(
         )
     if ref.name in protection.unsigned:
         raise Denied(
-            f"the masking policy of source {name} is not the one that was signed",
+            f"the masking policy of source {name} may show more than the one in force for the same source, as {other}"
+            if (other := protection.unsigned[ref.name])
+            else f"the masking policy of source {name} is not the one that was signed",
             hint=f"put it back, or have it signed: `kfm mask deploy {context.dataset} {name} --key FILE --reason …`",
             rule="mask.unsigned",
         )

@@ -23,7 +23,7 @@ class Protection(Struct):
     labels: Labels
     custodians: Mapping[str, Callable[[], CustodianKey]]  # by their names in labels
     policies: Mapping[str, MaskingPolicy] = {}  # of the dataset, by source
-    unsigned: frozenset[str] = frozenset()  # sources whose policy is not the one that was signed
+    unsigned: Mapping[str, str] = {}  # sources whose policy is not the one that was signed, and its other name, if any
     may_be_handled: Callable[[], None] = lambda: None  # raises Denied if only public data may be handled here
     standing: Classification | None = None  # of everything that the run reads, once it is known
     facts: Facts = field(default_factory=Facts)  # what the run adds to the state

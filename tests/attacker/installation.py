@@ -66,7 +66,11 @@ class Publisher:
         said = f'  {name}:\n    version: "1.0.0"\n    title: {name}\n    license: CC0-1.0\n'
         said += "    sensitivity: public\n    sources:\n"
         for table in tables:
-            said += f"      {table.name}: {{uri: {self.path(table)}, format: {table.format}, mask: {table.name}.yml}}\n"
+            record = table.mask().partition("record_id: ")[2].split()[0]
+            said += (
+                f"      {table.name}: {{uri: {self.path(table)}, format: {table.format}, mask: {table.name}.yml, "
+                f"contract: {{columns: [{{name: {record}}}]}}}}\n"
+            )
         return said + "    outputs:\n" + "".join(f"      {table.name}: {{from: {table.name}}}\n" for table in tables)
 
     def path(self, table: Source) -> Path:

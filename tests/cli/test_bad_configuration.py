@@ -53,6 +53,7 @@ COMMANDS = (
     ("keys", "list"), ("keys", "revoke", "a", "--reason", "r"), ("review", "list"), ("review", "show", "a"),
     ("audit", "verify"), ("audit", "prove", "1"), ("audit", "consistency", "1"), ("audit", "export"),
     ("attest", "rain-gauges"), ("verify", "rain-gauges"), ("policy", "gates", "rain-gauges"),
+    ("policy", "bundle", "--out", "b"), ("review", "deploy"),
     ("policy", "check"), ("policy", "explain", "rain-gauges"), ("policy", "test"),
 )  # fmt: skip
 WORST = ("alias bomb", "deep brackets", "duplicate key", "unknown key", "text for a number", "not UTF-8", "empty")

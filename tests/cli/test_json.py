@@ -114,6 +114,7 @@ LINES = {
     "kfm review list": ["review", "list", "--all"],
     "kfm review show": ["review", "show", "ORDER"],
     "kfm review approve": ["review", "approve", "ORDER", "--key", "sue.key"],
+    "kfm review deploy": ["review", "deploy"],
     "kfm review reject": ["review", "reject", "ORDER", "--key", "sue.key"],
     "kfm keys new": ["keys", "new", "--person", "ada", "--role", "admin", "--out", "ada.key"],
     "kfm keys list": ["keys", "list"],

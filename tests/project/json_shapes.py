@@ -106,6 +106,7 @@ SHAPES: dict[str, Shape] = {
     "kfm review show": Shape({**_REVIEW, "more": "its evidence: the digest of the change request and who signed it"}),
     "kfm review approve": Shape(RUNS),
     "kfm review reject": Shape(RUNS),
+    "kfm review deploy": Shape(RUNS),
     "kfm init": Shape({"written": "the files, as paths"}),
     "kfm new": Shape({"written": "the files, as paths", "declare": "what to add to `datasets:` of `kfm.yml`"}),
     "kfm run": Shape(RUNS),
@@ -405,6 +406,8 @@ SHAPES: dict[str, Shape] = {
             "hidden": "`records`, `by_rule`, `values` (withheld, by public column), `without_location`, "
             "`coarser_than_needed`",
             "columns": "`column`, `published` (its public name, or empty), `changed`, `withheld`, `why` (rules)",
+            "groups": "who can be recognised by cell and `columns`: `named` (the policy names them), `k`, the sizes of "
+            "groups `as_masked` and `published`, `counts`, `counts_withheld`, `coarser` (records), `difference`",
             "records": "`row`, `place`, `before` and `after`: protected data",
         }
     ),

@@ -176,7 +176,7 @@ CONNECTOR_DECLARED = """\
     license: CC0-1.0
     sensitivity: public
     sources:
-      listing: {{uri: data/{module}.json, format: json, contract: {{columns: [{{name: files}}]}}}}
+      listing: {{uri: data/{module}.json, format: json, contract: {{json_schema: {{required: [files]}}}}}}
 """
 
 KINDS = {

@@ -67,6 +67,7 @@ DRY: tuple[tuple[str, ...], ...] = (
     ("thaw", "halves", "--dry-run"),
     ("preview", "publish", "main", "--approved", "sha256:" + "0" * 64, "--dry-run"),
     ("preview", "sweep", "--dry-run"),
+    ("protect", "data/rain_gauges.csv", "--custodian", "society", "--dry-run"),
     ("labels", "set", "dataset:gauges", "--sensitivity", "closed", "--care", "open", "--dry-run"),
     ("plan", "gauges"),
     ("plan", "halves", "--json"),

@@ -36,7 +36,6 @@ WRITING: frozenset[Command] = frozenset(
         ("policy", "deploy"),
         ("policy", "bundle"),
         ("review", "deploy"),
-        ("protect",),
         ("runs", "cancel"),
         ("backfill", "start"),
         ("backfill", "resume"),

@@ -59,7 +59,9 @@ def test_a_format_that_is_added_opens_the_gate_for_the_same_bytes(tmp_path: Path
     denied = site.kfm("promote", "rain", code=4)
     assert "not every source was held" in denied.err and "`kfm run rain`" in denied.err
     version = site.ref("processed/rain")
-    site.put("kfm.yml", WITHOUT.replace("uri: rain.csv", "uri: rain.csv, format: csv"))
+    site.put(
+        "kfm.yml", WITHOUT.replace("uri: rain.csv", "uri: rain.csv, format: csv, contract: {columns: [{name: mm}]}")
+    )
     assert outcome(site.run("run", "--json")) == "unchanged"
     assert site.ref("processed/rain") == version
     site.kfm("promote", "rain")
@@ -67,7 +69,7 @@ def test_a_format_that_is_added_opens_the_gate_for_the_same_bytes(tmp_path: Path
 
 
 def test_a_format_that_is_taken_away_and_put_back_closes_the_gate_and_opens_it(tmp_path: Path) -> None:
-    having = WITHOUT.replace("uri: rain.csv", "uri: rain.csv, format: csv")
+    having = WITHOUT.replace("uri: rain.csv", "uri: rain.csv, format: csv, contract: {columns: [{name: mm}]}")
     site = Site(tmp_path / "site", {"kfm.yml": having, "rain.py": CODE, "rain.csv": RAIN}, lambda _n: "python")
     site.run("run", "--json")
     site.put("kfm.yml", WITHOUT)

@@ -19,7 +19,8 @@ datasets:
     license: CC0-1.0
     sensitivity: public
     sources:
-      gauges: {uri: gauges.csv, format: csv, contract: {partition_by: county, shrink_limit: 1}}
+      gauges:
+        {uri: gauges.csv, format: csv, contract: {partition_by: county, shrink_limit: 1, columns: [{name: county}]}}
     outputs:
       rain: {from: gauges, partition_by: county}
 """

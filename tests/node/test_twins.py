@@ -23,7 +23,9 @@ from tests.sampling import sampled
 Count = Callable[..., None]
 BACKENDS = {"sqlite": "sqlite:.kfm/state.db", "jsonl": "jsonl:.kfm/state.jsonl"}
 
-GAUGES = "gauge,county,rain_mm\na,ford,1\nb,ellis,2\nc,riley,-3\nd,riley,4\n"
+GAUGES = "gauge,county,rain_mm\na,ford,1\nb,ellis,2\nc,riley,-3\nd,riley,4\n" + "".join(
+    f"e{n},ford,{n}\n" for n in range(8)
+)
 COUNTIES = '{"county":"ford","name":"Ford County"}\n{"county":"riley","name":"Riley  \\u00a0 Co\u00fcnty \U0001f33e"}\n'
 CONFIG = """\
 kfm: 1
@@ -48,7 +50,8 @@ datasets:
           max_held_share: 1
           shrink_limit: 1
           columns: [{name: county, required: true}, {name: rain_mm, type: number, minimum: 0, mode: discard-row}]
-      counties: {uri: data/counties.ndjson, format: ndjson, complete: true}
+      counties:
+        {uri: data/counties.ndjson, format: ndjson, complete: true, contract: {columns: [{name: county}]}}
     outputs:
       rain:
         from: gauges

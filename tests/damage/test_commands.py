@@ -143,6 +143,46 @@ def test_every_command_refuses_a_restored_older_state_until_an_operator_accepts_
     assert main(["doctor", "--deep"]) == 0
 
 
+def test_artifacts_of_a_run_that_an_older_state_does_not_hold_are_held_against_its_receipt(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older = state.read_bytes()
+    data = Path("data/rain_gauges.csv")
+    data.write_text(data.read_text() + "goodland,sherman,2026-02,1.5\n")
+    assert main(["run"]) == 0
+    state.write_bytes(older)
+    os.unlink(f"{state}.ack")
+    capsys.readouterr()
+    assert main(["doctor", "--deep"]) == 0
+    assert "as the receipt says of a run that this state does not hold" in capsys.readouterr().out
+    assert main(["reconcile"]) == 0
+    lines = Path(".kfm/artifacts/run.jsonl")
+    run_id = json.loads(lines.read_bytes())["receipt"]["run_id"]
+    (receipt,) = Path(".kfm/receipts").rglob(f"{run_id}.json")
+    rows = Path(".kfm/artifacts/idempotency.json")
+    for path, old, new in (
+        (lines, b'"SUCCESS"', b'"FAILED"'),
+        (lines, b'"dry_run":false', b'"dry_run":true'),
+        (rows, b'"done"', b'"noop"'),
+        (rows, b'"sha256:', b'"sha256:0'),
+        (rows, run_id.encode(), b"0" * len(run_id)),
+        (receipt, b'"SUCCESS"', b'"FAILED"'),
+    ):
+        kept = path.read_bytes()
+        assert old in kept
+        path.write_bytes(kept.replace(old, new))
+        assert main(["doctor", "--deep"]) == main(["reconcile"]) == 3, (path, old)
+        path.write_bytes(kept)
+    receipt.rename("elsewhere.json")
+    assert main(["doctor", "--deep"]) == 3
+    Path("elsewhere.json").rename(receipt)
+    with Path("kfm.yml").open("a", encoding="utf-8") as settings:
+        settings.write("attest: {sign_with: 'file:secret'}\n")
+    capsys.readouterr()
+    assert main(["doctor", "--deep"]) == 3, "an installation that signs takes no unsigned file for an explanation"
+    assert "run.jsonl is altered" in capsys.readouterr().out
+
+
 def test_a_damaged_object_is_found_by_the_deep_look_and_refused_to_who_reads_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
 from kfm.crypto.envelopes import unwrap, wrap
 from kfm.crypto.signatures import Signer
-from kfm.errors import Denied
+from kfm.errors import BadInput, Denied
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
+from kfm.model.records import Receipt
 
 PAYLOAD = "application/vnd.kfm.artifacts+json"
 
@@ -21,6 +23,10 @@ class _Named(msgspec.Struct):
 
 class _Line(msgspec.Struct):
     receipt: _Named
+
+
+class _Whole(msgspec.Struct):
+    receipt: Receipt
 
 
 class _Rows(msgspec.Struct):
@@ -49,3 +55,28 @@ def named_runs(body: bytes) -> list[str] | None:
         return [line.receipt.run_id for line in msgspec.json.Decoder(_Line).decode_lines(body)]
     except msgspec.MsgspecError:
         return None
+
+
+def receipts_in(lines: bytes) -> list[Receipt]:
+    """Return the receipts in run.jsonl; none if it cannot be read."""
+    try:
+        return [line.receipt for line in msgspec.json.Decoder(_Whole).decode_lines(lines)]
+    except msgspec.MsgspecError:
+        return []
+
+
+def without_state(body: bytes) -> bytes:
+    """Return run.jsonl or idempotency.json without what only the state holds besides receipts: telemetry, and the ETag
+    and time of each source. Other bytes are returned as they are."""
+    try:
+        lines: list[Any] = msgspec.json.Decoder().decode_lines(body)
+        if b"".join(canonical(line) + b"\n" for line in lines) != body:
+            return body
+        for line in lines:
+            if "telemetry" in line:
+                line["telemetry"] = None
+            for source in (source for row in line.get("runs", ()) for source in row["source_metadata"]):
+                source.update(etag="", last_modified="")
+    except (msgspec.MsgspecError, BadInput, AttributeError, KeyError, TypeError):
+        return body
+    return b"".join(canonical(line) + b"\n" for line in lines)

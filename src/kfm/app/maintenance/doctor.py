@@ -20,7 +20,7 @@ from kfm.app.session.key_list_file import key_list_in_force
 from kfm.app.session.protection_files import can_close, custodian_key, policies_of, readable_objects
 from kfm.app.session.session import Session, load, open_tables, session_on
 from kfm.app.stewards.evidence import RESTORE, evidence_checks
-from kfm.app.stewards.exported_files import NEXT_RUN, exported_differences
+from kfm.app.stewards.exported_files import NEXT_RUN, are_of_later_runs, exported_differences
 from kfm.app.stewards.public_repair import compare_all, published_datasets
 from kfm.config import Resolved
 from kfm.engine.code_changes import code_changed
@@ -290,6 +290,8 @@ def export_verdicts(session: Session) -> list[CheckResult]:
     for what, different in exported.items():
         told = ", ".join(f"{one.path} is {one.kind}" for one in different[:3])
         more = f", and {len(different) - 3} more" if different[3:] else ""
+        if what == "artifacts" and not different and are_of_later_runs(session):
+            told = "as the receipt says of a run that this state does not hold"
         why = NEXT_RUN if what == "artifacts" else "`kfm reconcile` names them, `kfm reconcile --repair` puts it right"
         found.append(
             CheckResult(

@@ -13,9 +13,10 @@ from kfm.app.session.session import Session, trust_of
 from kfm.delivery.public_files import CHECKPOINTS, RECEIPTS
 from kfm.errors import KfmError
 from kfm.fsio import REAL, digest_at, read_whole
+from kfm.model.canonical import canonical
 from kfm.model.keys import digest
-from kfm.model.records import Difference
-from kfm.projections.artifact_list import named_runs, open_list
+from kfm.model.records import Difference, Receipt
+from kfm.projections.artifact_list import named_runs, open_list, receipts_in, without_state
 from kfm.projections.artifacts import ARTIFACTS
 from kfm.projections.file_paths import checkpoint_path
 from kfm.projections.signed_lists import MARK
@@ -82,7 +83,7 @@ def artifact_files(session: Session) -> Iterator[Difference]:
 
     Two of them are compared with the state, for the runs that they name. If one of these runs signed, all are compared
     with the signed list next to them. A run that was killed while it wrote them leaves two lists, and each file matches
-    one of these."""
+    one of these. Runs of a newer state that an older copy replaced are compared with their exported receipts."""
     folder = session.resolved.at(session.config.artifacts)
     bodies = {name: _read(os.path.join(folder, name)) for name in ARTIFACTS}
     if all(body is None for body in bodies.values()):
@@ -90,6 +91,7 @@ def artifact_files(session: Session) -> Iterator[Difference]:
     for name, body in bodies.items():
         if body is None:
             yield Difference(dataset="", path=name, kind="missing")
+    later = later_receipts(session, bodies["run.jsonl"] or b"")
     runs = named_runs(bodies["run.jsonl"] or b"")
     known = [session.state.ledger.receipt(run_id) for run_id in runs or ()]
     signed = any(receipt is not None and receipt.provenance.get(MARK) is True for receipt in known)
@@ -101,23 +103,49 @@ def artifact_files(session: Session) -> Iterator[Difference]:
     for name, body in bodies.items():
         if body is None:
             continue
-        rebuilt = _rebuilt(session, name, body)
-        if (rebuilt is not None and rebuilt != body) or (lists and all(one.get(name) != digest(body) for one in lists)):
+        rebuilt = _rebuilt(session, name, body, later)
+        is_other = rebuilt is not None and rebuilt != (without_state(body) if later else body)
+        if is_other or (lists and all(one.get(name) != digest(body) for one in lists)):
             yield Difference(dataset="", path=name, kind="altered")
 
 
-def _rebuilt(session: Session, name: str, body: bytes) -> bytes | None:
-    """Return an artifact as it would be made today for the runs that it names; None if the state does not hold what it
-    is made from."""
+def _rebuilt(session: Session, name: str, body: bytes, later: dict[str, Receipt]) -> bytes | None:
+    """Return an artifact as it would be made today for the runs that it names, without what only the newer state held
+    if one of them is `later`; None if the state does not hold what it is made from."""
     if name not in ("run.jsonl", "idempotency.json"):
         return None
     runs = named_runs(body)
     if runs is None:
         return b""
-    receipts = [receipt for run_id in runs if (receipt := session.state.ledger.receipt(run_id)) is not None]
+    found = (session.state.ledger.receipt(run_id) or later.get(run_id) for run_id in runs)
+    receipts = [receipt for receipt in found if receipt is not None]
     if len(receipts) < len(runs):
         return b""
-    return artifacts_of(session, receipts, [], [])[name]
+    rebuilt = artifacts_of(session, receipts, [], [])[name]
+    return without_state(rebuilt) if later else rebuilt
+
+
+def later_receipts(session: Session, lines: bytes) -> dict[str, Receipt]:
+    """Return the receipts in run.jsonl that the state does not hold and that were exported with the same bytes, by run.
+
+    They are there after an operator put back an older state. An installation that signs has none: files that are not
+    signed must not explain why its ledger is shorter."""
+    if session.config.attest.sign_with:
+        return {}
+    found = {}
+    for receipt in receipts_in(lines):
+        with contextlib.suppress(KfmError, ValueError):
+            place = os.path.join(session.resolved.at(".kfm"), *receipt_path(receipt).split("/"))
+            is_unknown = session.state.ledger.receipt(receipt.run_id) is None
+            if is_unknown and digest_at(REAL, place) == digest(canonical(receipt)):
+                found[receipt.run_id] = receipt
+    return found
+
+
+def are_of_later_runs(session: Session) -> bool:
+    """Say whether the artifacts are of a run that the state does not hold."""
+    lines = _read(os.path.join(session.resolved.at(session.config.artifacts), "run.jsonl"))
+    return bool(later_receipts(session, lines or b""))
 
 
 def _artifact_lists(session: Session, folder: str) -> Iterator[dict[str, str]]:

@@ -86,7 +86,7 @@ def groups(count: int, pick: random.Random, folder: Path) -> Iterator[tuple[bool
 def story_of(cases: list[Case], pick: random.Random) -> Story:
     """Run, publish some, and once more: in words that are the same for every telling."""
     first, again = pick.choice(WORDS), pick.choice(WORDS)
-    promoted = sorted({f"d{pick.randrange(len(cases)):02d}" for _ in range(4)})
+    promoted = sorted({f"d{pick.randrange(len(cases)):02d}" for _ in range(12)})
 
     def story(site: Site) -> None:
         site.run("run", "--config", "kfm.yml", *first, code=None)

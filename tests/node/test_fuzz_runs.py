@@ -16,7 +16,7 @@ ENDS = {"done", "noop", "held", "failed", "refused", "files published"}
 
 def test_whole_runs_of_generated_datasets_are_the_same(tmp_path: Path, count: Count) -> None:
     outcomes: Counter[str] = Counter()
-    assert fuzz_runs.run(30, 107, tmp_path, outcomes) == []
+    assert fuzz_runs.run(30, 111, tmp_path, outcomes) == []
     assert {end for end, number in outcomes.items() if number} >= ENDS, outcomes
     count("generated datasets run whole by both languages", 30)
 

@@ -29,7 +29,7 @@ datasets:
     title: Wells
     license: CC-PDM-1.0
     sensitivity: public
-    sources: {{wells: {{uri: wells.csv, format: csv}}}}
+    sources: {{wells: {{uri: wells.csv, format: csv, contract: {{columns: [{{name: side}}]}}}}}}
     outputs:
       east: {{from: wells, steps: [{{filter: {{column: side, equals: east}}}}]}}
       west: {{from: wells, steps: [{{filter: {{column: side, equals: west}}}}]}}

@@ -39,11 +39,12 @@ def expected_of(contract: DataContract) -> Expected:
 
 def gap_of(contract: DataContract) -> str:
     """Return what a contract must say at least and does not; empty if it says enough. That is the columns of a table
-    and the variables and coordinate system of a grid. STAC has its own rules, and text and bytes have no parts."""
+    and the variables and coordinate system of a grid; GRIB2 describes its grid in every message, mostly without a code.
+    STAC has its own rules, and text and bytes have no parts."""
     if contract.format in GRIDS:
         expect = expected_of(contract)
         missing = [] if expect.variables else ["expect.variables"]
-        return " and ".join(missing + ([] if expect.crs else ["expect.crs"]))
+        return " and ".join(missing + ([] if expect.crs or contract.format == "grib2" else ["expect.crs"]))
     if contract.format not in TABLES or contract.columns:
         return ""
     if contract.format in _WITH_SCHEMA:

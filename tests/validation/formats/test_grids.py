@@ -42,10 +42,11 @@ ONE = """\
     license: CC0-1.0
     sensitivity: public
     sources:
-      day: {{uri: day.{form}, format: {form}, expect: {{bbox: [-103, 36, -94, 41], bands: {bands}}}}}
+      day: {{uri: day.{form}, format: {form}, expect: {{bbox: [-103, 36, -94, 41], bands: {bands}, {more}}}}}
     outputs:
       day: {{from: day}}
 """
+FEWEST = "variables: [{name: rain, mode: evolve}]"
 TYPES = {
     "geotiff": "image/tiff; application=geotiff",
     "grib2": "application/wmo-GRIB2",
@@ -82,7 +83,13 @@ def public(site: Installation, form: str) -> list[bytes]:
 @pytest.mark.usefixtures("confinement")
 def test_each_is_published_whole_described_changed_and_taken_back(place: Path) -> None:
     bands = {"geotiff": 1, "grib2": 1, "netcdf": 4, "zarr": 4}
-    (place / "kfm.yml").write_text(FOUR + "".join(ONE.format(form=form, bands=bands[form]) for form in MADE))
+    (place / "kfm.yml").write_text(
+        FOUR
+        + "".join(
+            ONE.format(form=form, bands=bands[form], more=FEWEST if form == "grib2" else f'crs: "EPSG:4326", {FEWEST}')
+            for form in MADE
+        )
+    )
     bodies = {form: made() for form, made in MADE.items()}
     for form, body in bodies.items():
         (place / f"day.{form}").write_bytes(body)
@@ -234,7 +241,7 @@ def test_longitudes_to_360_are_written_from_minus_180_to_180() -> None:
 def test_a_cloud_optimized_one_says_so(place: Path) -> None:
     values = np.zeros((1, 700, 700), "uint8")
     body = geotiff(values, driver="COG")
-    site = site_of(place, "geotiff", body)
+    site = site_of(place, "geotiff", body, f'{{crs: "EPSG:4326", {FEWEST}}}')
     site.kfm("run")
     site.kfm("promote", "rain")
     (item,) = [json.loads(path.read_text()) for path in place.glob("catalog/**/items/*.json")]
@@ -311,7 +318,7 @@ def test_each_is_a_dataset_of_xarray(place: Path) -> None:
     if find_spec("xarray") is None:
         lacking("xarray is not installed")
     (place / "kfm.yml").write_text(
-        FOUR + "".join(ONE.format(form=form, bands=1) for form in MADE).replace(", bands: 1", "")
+        FOUR + "".join(ONE.format(form=form, bands=1, more=FEWEST) for form in MADE).replace(", bands: 1", "")
     )
     for form in MADE:
         (place / f"day.{form}").write_bytes(made(form))

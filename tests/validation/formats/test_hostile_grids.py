@@ -177,7 +177,7 @@ def test_all_that_cannot_be_read_is_held_for_a_reason(kind: str) -> None:
 
 @pytest.mark.usefixtures("confinement")
 def test_one_clear_line_and_nothing_changed(place: Path) -> None:
-    site = site_of(place, "geotiff", geotiff(), '{crs: "EPSG:4326"}')
+    site = site_of(place, "geotiff", geotiff(), '{crs: "EPSG:4326", variables: [{name: rain, mode: evolve}]}')
     site.kfm("run")
     site.kfm("promote", "rain")
     before, refs = tree(place / "public"), standing(site)

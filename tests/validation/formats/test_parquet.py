@@ -235,14 +235,14 @@ def test_another_coordinate_system_holds_the_source(crs: Any, told: str) -> None
 
 
 def test_positions_outside_of_the_box_that_is_expected_are_held(site: Installation) -> None:
-    change(site, "[-180, -90, 180, 90]", "[-125, 30, -110, 45]")
+    change(site, "[-180, -90, 180, 90]", "[-180, -90, 180, 62]")
     change(site, "contract:\n", "contract:\n          max_held_share: 1\n")
     site.kfm("run")
     site.kfm("promote", "quakes")
     inside = []
     for at, body in enumerate(QUAKES.column("geometry").to_pylist()):
         x, y = struct.unpack("<5xdd", body)
-        if -125 <= x <= -110 and 30 <= y <= 45:
+        if -180 <= x <= 180 and -90 <= y <= 62:
             inside.append(at)
     assert 0 < len(inside) < QUAKES.num_rows
     assert read(public(site)).equals(QUAKES.take(inside))
@@ -301,7 +301,7 @@ def test_declared_steps_make_parquet_of_parquet(site: Installation) -> None:
 
 
 STEPS = """\
-      nets: {uri: nets.csv, format: csv}
+      nets: {uri: nets.csv, format: csv, contract: {columns: [{name: code}, {name: network}]}}
     outputs:
       week:
         from: week

@@ -28,7 +28,7 @@ datasets:
     license: CC0-1.0
     sensitivity: public
     sources:
-      day: {{uri: day.{form}, format: {form}}}
+      day: {{uri: day.{form}, format: {form}{more}}}
     outputs:
       day: {{from: day}}
 """
@@ -45,7 +45,9 @@ def older() -> Iterator[Warm]:
 @pytest.fixture
 def site(place: Path) -> Installation:
     """What was published is a table; from then on its source is in another format."""
-    (place / "kfm.yml").write_text(CONFIG.format(version="1.0.0", form="csv"))
+    (place / "kfm.yml").write_text(
+        CONFIG.format(version="1.0.0", form="csv", more=", contract: {columns: [{name: mm}]}")
+    )
     (place / "day.csv").write_text("gauge,mm\na,1\n")
     site = Installation(place)
     site.kfm("run")
@@ -54,7 +56,7 @@ def site(place: Path) -> Installation:
 
 
 def run(older: Warm, site: Installation, form: str, body: bytes) -> Answer:
-    (site.folder / "kfm.yml").write_text(CONFIG.format(version="1.1.0", form=form))
+    (site.folder / "kfm.yml").write_text(CONFIG.format(version="1.1.0", form=form, more=""))
     (site.folder / f"day.{form}").write_bytes(body)
     return older.kfm(site.folder, ["run"], environment())
 

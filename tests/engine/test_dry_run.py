@@ -48,8 +48,7 @@ MASK = """{"id": "gauges", "version": "1", "namespace": "gauges", "record_id": "
 "location": {"latitude": "lat", "longitude": "lng", "accuracy": {"all": {"name": "point", "metres": 10}}}}"""
 MORE_GAUGES = GAUGES_CSV + "e,ford,5\n"
 
-# Every command that promises to change nothing; test_no_command_forgotten.py holds them against what can be typed.
-# ARTIFACTS stands for the one folder that may be written to, TRIGGER for one that there is, SIGNED for a header.
+# Commands that promise to change nothing. ARTIFACTS is the one folder they may write to; TRIGGER, SIGNED: what there is.
 DRY: tuple[tuple[str, ...], ...] = (
     ("run", "--dry-run"),
     ("run", "--dry-run", "--json", "--verbose"),

@@ -48,7 +48,7 @@ MASK = """{"id": "gauges", "version": "1", "namespace": "gauges", "record_id": "
 "location": {"latitude": "lat", "longitude": "lng", "accuracy": {"all": {"name": "point", "metres": 10}}}}"""
 MORE_GAUGES = GAUGES_CSV + "e,ford,5\n"
 
-# Commands that promise to change nothing. ARTIFACTS is the one folder they may write to; TRIGGER, SIGNED: what there is.
+# Commands that promise to change nothing. ARTIFACTS is the folder they may write to; TRIGGER and SIGNED exist.
 DRY: tuple[tuple[str, ...], ...] = (
     ("run", "--dry-run"),
     ("run", "--dry-run", "--json", "--verbose"),

@@ -162,11 +162,11 @@ def test_a_version_that_was_not_reported_is_undelivered(ran: Kfm) -> None:
 
 def test_a_source_that_was_not_polled_is_late(ran: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
     config = Path("kfm.yml")
-    config.write_text(config.read_text() + "\nwatch: {poll_s: 60}\n")
+    config.write_text(config.read_text() + "\nwatch: {poll_s: 86400}\n")
     assert "late" not in reasons(ran)
     monkeypatch.setenv("KFM_NOW", "2099-01-01T00:00:00Z")
     found = reasons(ran)["late"]
-    assert "every 60 s" in found["why"] and found["rule"] == "poll_s"
+    assert "every 86400 s" in found["why"] and found["rule"] == "poll_s"
 
 
 def test_a_stopped_sink_is_shown(ran: Kfm) -> None:

@@ -141,7 +141,8 @@ def test_a_look_at_what_the_other_language_is_writing_sees_whole_transactions(
             assert count >= seen, "what was there before is gone"
             seen = count
         child.send_signal(signal.SIGKILL)
-        rest, _ = child.communicate(timeout=60)
+        rest = child.stdout.read()  # communicate() would leave out what readline() has read ahead
+        child.wait(timeout=60)
         check(*count_of(looking, f"overlay-{kind}", path), numbers(b"".join(told) + rest))
     tally("node-store", f"looks-{kind}-{writing}", None, 0, looks_while_written=looks)
 

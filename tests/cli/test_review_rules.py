@@ -106,6 +106,7 @@ def test_the_default_of_an_installation_does_not_lower_protected_data(site: Kfm)
     make_list(site, SAFE, "office")
     assert site("run").code == 0
     assert site("publish", "quakes", "--reason", "daily").code == 0
+    assert site("publish", "sites", "--reason", "unsigned").code == 4
     assert signed(site, "publish", "sites").code == 4
     assert approve(site, "sue").code == 0
     assert "sites" not in [row["ref"].partition("/")[2] for row in site("refs", "list", "published/", "--json").data]

@@ -14,7 +14,48 @@ COPIES = "tests/engine/protected/test_denied_copies.py"
 LISTS = "tests/cli/test_signed_lists.py"
 RENAMED = "tests/engine/protected/test_mask_renamed.py"
 
+REQUIRED = "tests/policy/test_required.py"
+REVIEWS = "tests/cli/test_review_rules.py"
+
 MENDED: dict[str, Bug] = {
+    "without keys.json there is no brake": Bug(
+        "kfm.app.session.key_list_file:key_list_in_force",
+        "if resolved.only_closes else None",
+        "if False else None",
+        "tests/app/governance/test_key_list_gone.py"
+        "::test_without_the_key_list_a_signer_freezes_and_withdraws_and_opens_nothing",
+    ),
+    "without the label file nothing can be tightened": Bug(
+        "kfm.app.stewards.label_edit:_file",
+        "    if signed and not file.is_there:\n",
+        "    if False:\n",
+        "tests/engine/protected/test_label_file_lost.py"
+        "::test_a_label_becomes_stricter_and_the_other_signed_labels_stay",
+    ),
+    "any word is a licence": Bug(
+        "kfm.policy.question_builder:licence_problem",
+        "    return problem_of(",
+        "    return None and problem_of(",
+        f"{REQUIRED}::test_a_licence_that_spdx_does_not_know_is_denied_with_the_nearest_right_one",
+    ),
+    "a format is a whole contract": Bug(
+        "kfm.model.format_rules:gap_of",
+        'return "contract.columns"',
+        'return ""',
+        f"{REQUIRED}::test_a_contract_that_says_only_the_format_of_a_table_denies",
+    ),
+    "any share of rows may be quarantined": Bug(
+        "kfm.policy.question_builder:_quality",
+        "at_least=0, at_most=0.1",
+        "at_least=0, at_most=1.0",
+        f"{REQUIRED}::test_a_share_of_quarantined_rows_above_the_ceiling_denies",
+    ),
+    "the default review lowers protected data": Bug(
+        "kfm.app.authority.review_rules:review_of",
+        'return "two" if is_guarded(session, dataset, move) else in_force(session, dataset)',
+        "return in_force(session, dataset)",
+        f"{REVIEWS}::test_the_default_of_an_installation_does_not_lower_protected_data",
+    ),
     "a renamed source loosens its mask unsigned": Bug(
         "kfm.app.authority.mask_names:unsigned_masks",
         "for other in _loosened(session, one):",
@@ -41,7 +82,7 @@ MENDED: dict[str, Bug] = {
     ),
     "a missing key list is all is well": Bug(
         "kfm.app.maintenance.doctor:key_verdicts",
-        "        key_list_in_force(session.resolved, session.state)\n",
+        "        key_list_of_file(session.resolved, session.state)\n",
         "        pass\n",
         "tests/app/governance/test_key_list_gone.py"
         "::test_a_key_list_that_is_not_the_one_in_force_is_an_alarm_with_the_cure",

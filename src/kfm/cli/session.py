@@ -12,7 +12,7 @@ from kfm import config
 from kfm.app.session import input_checks
 from kfm.app.session.input_checks import one_line as one_line
 from kfm.cli.render import Screen
-from kfm.errors import EXIT_CODES, BadInput, KfmError
+from kfm.errors import EXIT_CODES, BadInput, Denied, KfmError
 
 if TYPE_CHECKING:
     import argparse
@@ -76,6 +76,8 @@ def opened(
             "takes away or closes, so it goes on; nothing is published until they are corrected"
         )
     with open_session(resolved, mode=mode, log=log, progress=screen.progress) as session:
+        if resolved.only_closes:
+            _tell_key_list(session, screen)
         try:
             if mode == "write" and withdraws and can_close(resolved, session.state):
                 from kfm.app.stewards.public_repair import withdraw_closed
@@ -94,6 +96,19 @@ def opened(
                 for receipt in session.adopted:
                     screen.say(adopted_line(session, receipt))
         screen.finish()  # everything reported is durable, even if closing fails later
+
+
+def _tell_key_list(session: Session, screen: Screen) -> None:
+    """Say that keys.json is not the list in force, and that signatures are checked against the copy in the state."""
+    from kfm.app.session.key_list_file import key_list_of_file
+
+    try:
+        key_list_of_file(session.resolved, session.state)
+    except Denied as problem:
+        screen.say_once(
+            f"{problem.message}: {problem.hint}; this command only takes away or closes, so it goes on with the copy "
+            "in the state"
+        )
 
 
 def tell_clock(screen: Screen) -> None:

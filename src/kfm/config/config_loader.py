@@ -30,16 +30,18 @@ class Resolved:
     """A configuration, the folder its paths start at, and the origin of each value.
 
     `tree` is the folder that paths of datasets start at. It differs from `root` while a branch is previewed; then
-    `proposed` is the branch's labels file, which counts in addition to the labels in force.
+    `proposed` is the branch's labels file, which counts in addition to the labels in force. `only_closes` says that the
+    command only takes away or closes, so that it works in an installation that is damaged.
     """
 
-    __slots__ = ("__weakref__", "_origins", "config", "document", "path", "proposed", "root", "tree")
+    __slots__ = ("__weakref__", "_origins", "config", "document", "only_closes", "path", "proposed", "root", "tree")
 
     def __init__(self, config: Config, path: str, document: Document) -> None:
         self.config = config
         self.path = path
         self.root = self.tree = os.path.dirname(path)
         self.proposed = ""
+        self.only_closes = False
         self.document = document
         self._origins: dict[str, str] | None = None
 

@@ -49,13 +49,18 @@ def mistakes_of(path: str | None, env: Mapping[str, str]) -> Checked:
 def load_to_close(path: str | None, env: Mapping[str, str]) -> Resolved:
     """Return the configuration for a command that only takes away or closes: its mistakes are passed over, and
     `mistakes` names them. Raise BadInput if they leave in doubt where state, objects or public files are."""
+    first = None
     try:
-        return load(path, env)
+        resolved: Resolved | None = load(path, env)
     except BadInput as problem:
         first = problem
-    _, resolved = mistakes_of(path, env)
-    if resolved is None or not _is_begun(resolved):
-        raise first
+        _, resolved = mistakes_of(path, env)
+        if resolved is None or not _is_begun(resolved):
+            raise
+    assert resolved is not None
+    resolved.only_closes = True
+    if first is None:
+        return resolved
     for key in PLACES:
         if _is_in_doubt(resolved, key, env):
             place = f"KFM_{key.upper()}={getattr(Config(datasets={}), key)}"

@@ -38,6 +38,8 @@ ACCESS: dict[str, Level] = {
     "restricted": "restricted",
     "closed": "closed",
 }
+# The fields of a label whose words are fixed.
+VOCABULARIES = {"sensitivity": SENSITIVITY, "care": CARE, "access_rights": ACCESS}
 # The twenty TK and ten BC labels of Local Contexts by code, with their names and the level that follows from the
 # standard text of each, before a community adapts it:
 # - public: it is about credit, partners, trade or a valid consent, and lets everyone see the material;

@@ -114,10 +114,11 @@ def test_a_list_cannot_be_switched_off_or_put_back(site: Site, how: str) -> None
     file.unlink()
     if body is not None:
         file.write_bytes(body)
+    assert site.kfm("freeze", "--reason", "x").code == 4  # nobody signed it
     for words in (
         ("keys", "list"),
         ("keys", "new", "--person", "mallory", "--role", "admin", "--out", site.key("mallory")),
-        ("freeze", "--reason", "x"),
+        ("thaw", "--reason", "x"),
     ):
         answer = site.kfm(*words)
         assert answer.code == 4, words

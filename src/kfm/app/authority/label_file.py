@@ -37,14 +37,17 @@ class LabelAt(msgspec.Struct, frozen=True):
 
 
 class File:
-    """The label file as it is on disk."""
+    """The label file as it is on disk, or as it was signed (`signed`). BadInput if it cannot be read."""
 
-    def __init__(self, resolved: Resolved) -> None:
+    def __init__(self, resolved: Resolved, signed: bytes | None = None) -> None:
         self.path = resolved.at(resolved.config.labels) if resolved.config.labels else ""
         self.name = resolved.config.labels
         self.body = b"version: 1\nlabels: []\n"
         self.is_there = False
-        if self.path and os.path.lexists(self.path):
+        self.is_restored = signed is not None
+        if signed is not None:
+            self.body, self.is_there = signed, True
+        elif self.path and os.path.lexists(self.path):
             self.body, self.is_there = read_bytes(self.path), True
         self.document: Document = documents.read(self.body, self.name, json=self.name.endswith(".json"))
         self.labels: Labels = read_labels(self.document)

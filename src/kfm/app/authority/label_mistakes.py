@@ -6,7 +6,7 @@ names the line to write.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kfm.app.authority.keyring import in_force, now
@@ -15,10 +15,8 @@ from kfm.app.authority.label_file import File
 from kfm.app.authority.labels_in_force import signed_labels
 from kfm.errors import BadInput, Corrupt, KfmError
 from kfm.model.labels import (
-    ACCESS,
-    CARE,
     COMMUNITY,
-    SENSITIVITY,
+    VOCABULARIES,
     Label,
     Labels,
     LabelTarget,
@@ -29,12 +27,6 @@ from kfm.parsing.record_shape import nearest
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
-
-_VOCABULARY: tuple[tuple[str, Mapping[str, object]], ...] = (
-    ("sensitivity", SENSITIVITY),
-    ("care", CARE),
-    ("access_rights", ACCESS),
-)
 
 
 def label_mistakes(session: Session, written: Labels, holding: Labels) -> Iterator[BadInput]:
@@ -100,7 +92,7 @@ def target_of(label: Label) -> str:
 
 def _words(session: Session, label: Label) -> Iterator[BadInput]:
     """Yield the words that no vocabulary has. They close the data, and are a slip."""
-    for field, words in _VOCABULARY:
+    for field, words in VOCABULARIES.items():
         said = getattr(label, field)
         if said not in words:
             yield _unknown(place_of(session, label, field), field, said, list(words))

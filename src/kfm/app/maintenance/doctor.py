@@ -16,7 +16,7 @@ from kfm.app.metadata.schema_store import LACKING, is_installed
 from kfm.app.runs.trigger_request import default_actor
 from kfm.app.session.backends import folders, place_verdicts
 from kfm.app.session.datasets import dataset_names, dataset_updater
-from kfm.app.session.key_list_file import key_list_in_force
+from kfm.app.session.key_list_file import key_list_of_file
 from kfm.app.session.protection_files import can_close, custodian_key, policies_of, readable_objects
 from kfm.app.session.session import Session, load, open_tables, session_on
 from kfm.app.stewards.evidence import RESTORE, evidence_checks
@@ -166,7 +166,7 @@ def code_verdicts(session: Session) -> list[CheckResult]:
 def key_verdicts(session: Session) -> list[CheckResult]:
     """Return a failure if the key list is missing or is not the one in force: without it no signature counts."""
     try:
-        key_list_in_force(session.resolved, session.state)
+        key_list_of_file(session.resolved, session.state)
     except KfmError as problem:
         return [CheckResult(check="keys.list", ok=False, found=problem.message, why=problem.hint)]
     return []

@@ -1,4 +1,7 @@
-"""The key list that is in force: `keys.json` next to kfm.yml, whose digest the state holds as the ref `keys/list`."""
+"""The key list that is in force: `keys.json` next to kfm.yml, whose digest the state holds as the ref `keys/list`.
+
+The state also keeps a copy of the file. Commands that only take away or close use it while the file is missing.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,21 @@ MAX_BYTES = 16 << 20
 def key_list_in_force(resolved: Resolved, state: State) -> Keys | None:
     """Return the list that the ref names; None if the installation never had one.
 
-    Denied if the file is missing or is another list: a key list cannot be removed once it was made.
+    Denied if the file is missing or is another list: a key list cannot be removed once it was made. A command that only
+    takes away or closes gets the copy in the state then.
     """
+    try:
+        return key_list_of_file(resolved, state)
+    except Denied:
+        kept = _kept_copy(state) if resolved.only_closes else None
+        if kept is None:
+            raise
+        return kept
+
+
+def key_list_of_file(resolved: Resolved, state: State) -> Keys | None:
+    """Return the list of `keys.json`; None if the installation never had one. Denied if the file is missing or is
+    another list."""
     known = state.refs.at(refs.KEY_LIST)
     file = resolved.at(FILE)
     if not known:
@@ -41,6 +57,16 @@ def key_list_in_force(resolved: Resolved, state: State) -> Keys | None:
         f"{FILE} is missing" if missing else f"{FILE} is not the list that is in force",
         hint="put back the copy that was in force last; a key list cannot be removed once it was made",
     )
+
+
+def _kept_copy(state: State) -> Keys | None:
+    """Return the list that the ref names from the copy in the state; None if there is no copy."""
+    for entry in state.refs.history(refs.KEY_LIST, reverse=True, limit=1):
+        run = state.runs.get(entry.run_id)
+        body = state.inline_object(run.trigger.params.get("file", "")) if run is not None else None
+        if body is not None:
+            return known_list(body, entry.after)
+    return None
 
 
 def next_file(digest: str) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kfm.app.authority.label_file import File, said
+from kfm.app.authority.labels_in_force import file_of
 from kfm.app.stewards.label_report import classification_of
 from kfm.engine.protected.source_classification import is_on
 from kfm.errors import BadInput, KfmError
@@ -21,10 +22,8 @@ from kfm.fsio import Fs, failing_as_storage, write_apart
 from kfm.model import refs
 from kfm.model.keys import digest
 from kfm.model.labels import (
-    ACCESS,
-    CARE,
     COMMUNITY,
-    SENSITIVITY,
+    VOCABULARIES,
     Label,
     Labels,
     LabelTarget,
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from kfm.app.session.session import Session
 
 EMPTY = b"version: 1\nlabels: []\n"
+UNREADABLE = ".unreadable"  # what the name of a copy ends with
 KINDS = ("dataset", "source", "bytes", "record")
 # Fields in the order of a new label.
 FIELDS = (
@@ -57,12 +57,13 @@ class Change(msgspec.Struct, frozen=True):
     if there are any, two people must sign the change."""
 
     target: str
-    before: bytes
+    before: bytes  # the file, or the signed labels if the file is missing or unreadable
     after: bytes
     path: str
     looser: list[str]
     labels: Labels  # as they are then
     dataset: str  # that it is told of in the ledger
+    lost: bytes | None  # the file on disk if it cannot be read, empty if it is missing, None if it is as it should be
 
     def diff(self) -> str:
         old, new = (body.decode().splitlines() for body in (self.before, self.after))
@@ -78,9 +79,10 @@ _HEADS = ("---", "+++", "@@ ")
 
 def change(session: Session, target: str, fields: dict[str, Any], today: str) -> Change:
     """Return how the label file would change if the label on `target` (dataset:NAME, source:ADDRESS, bytes:DIGEST,
-    record:ID) got these fields. A field that is None keeps its value; an empty field is removed. BadInput if the target
-    or a field is not valid."""
-    file = File(session.resolved)
+    record:ID) got these fields. A field that is None keeps its value; an empty field is removed. If the label file is
+    missing or cannot be read, the change starts from the signed labels. BadInput if the target or a field is not
+    valid."""
+    file = _file(session)
     if not file.path:
         raise BadInput("kfm.yml names no file of labels", hint="write into it: labels: labels.yml")
     of = _target(session, target)
@@ -101,7 +103,23 @@ def change(session: Session, target: str, fields: dict[str, Any], today: str) ->
         looser=looser,
         labels=after,
         dataset=_told_of(session, of),
+        lost=file_of(session) if file.is_restored else None,
     )
+
+
+def _file(session: Session) -> File:
+    """Return the label file; the signed labels if it is missing or cannot be read. BadInput if there are none."""
+    signed = session.state.refs.at(refs.LABELS)
+    try:
+        file = File(session.resolved)
+    except BadInput as problem:
+        if not signed:
+            meanwhile = "meanwhile `kfm rollback DATASET --to nothing` withdraws a dataset"
+            raise BadInput(problem.message, hint=f"{problem.hint}; {meanwhile}") from None
+        return File(session.resolved, session.objects.read(signed))
+    if signed and not file.is_there:
+        return File(session.resolved, session.objects.read(signed))
+    return file
 
 
 def _told_of(session: Session, of: dict[str, str]) -> str:
@@ -118,8 +136,13 @@ def params_of(session: Session, made: Change) -> dict[str, str]:
 
 
 def make_ready(made: Change) -> None:
-    """Write a label file without labels if there is no label file yet."""
-    if not os.path.lexists(made.path):
+    """Write a label file without labels if there is none yet. Write the signed labels if it is missing or unreadable,
+    and keep a copy of what could not be read."""
+    if made.lost:
+        write(msgspec.structs.replace(made, after=made.lost, path=made.path + UNREADABLE))
+    if made.lost is not None:
+        write(msgspec.structs.replace(made, after=made.before))
+    elif not os.path.lexists(made.path):
         write(msgspec.structs.replace(made, after=EMPTY))
 
 
@@ -163,7 +186,7 @@ def _target(session: Session, text: str) -> dict[str, str]:
 def _check(given: dict[str, Any]) -> None:
     """Raise BadInput if a field has an unknown word or a malformed value. In a label file an unknown word closes the
     data; in a command it is a typing mistake."""
-    for name, words in (("sensitivity", SENSITIVITY), ("care", CARE), ("access_rights", ACCESS)):
+    for name, words in VOCABULARIES.items():
         word = given.get(name)
         if word and word not in words:
             raise BadInput(f"{printable(word)} is no word for {name}", hint=f"use one of {', '.join(words)}")

@@ -11,7 +11,8 @@ from kfm.app.authority.labels_in_force import is_as_signed
 from kfm.app.runs.change_requests import find
 from kfm.app.runs.execution import operation_request, work
 from kfm.app.session.input_checks import one_line
-from kfm.app.stewards.label_edit import make_ready, params_of
+from kfm.app.session.key_list_file import key_list_of_file
+from kfm.app.stewards.label_edit import UNREADABLE, make_ready, params_of
 from kfm.app.stewards.public_repair import take_back
 from kfm.cli.operation import signer_of
 from kfm.cli.render import Screen
@@ -134,6 +135,7 @@ def change(options: argparse.Namespace, screen: Screen) -> int:
         if made.looser:
             for problem in session.resolved.mistakes:
                 raise problem
+            key_list_of_file(session.resolved, session.state)  # denied if it is missing: the copy may only close
         listed = in_force(session) is not None
         if not listed and options.key:
             raise BadInput("there is no key list to sign by", hint="leave out --key, or make a list: `kfm keys new`")
@@ -196,6 +198,10 @@ def _tell_change(
         screen.say(f"others must agree first: change request {done.order}, see `kfm review show {done.order}`")
     elif done.changed:
         screen.say(f"the label on {made.target} holds from now on")
+    if made.lost is not None and made.changes and not options.dry_run:
+        kept = f"; what was there is in {made.path}{UNREADABLE}" if made.lost else ""
+        how = "unreadable" if made.lost else "missing"
+        screen.say(f"{made.path} was {how}: it was written again from the signed labels{kept}")
     for one in recalled:
         versions = "1 version" if one["versions"] == 1 else f"{one['versions']} versions"
         where = ", ".join(one["received"]) or "nobody"

@@ -117,6 +117,9 @@ export const EXIT_CODES = {
   "corrupt": 65,
   "unavailable": 69,
   "storage": 74,
+  "interrupted": 130,
+  "pipe": 141,
+  "terminated": 143,
 };
 
 export const EXIT_CODE_OF = {

@@ -175,6 +175,9 @@ EXIT_CODES: dict[str, int] = {
     "corrupt": Corrupt.exit_code,
     "unavailable": Unavailable.exit_code,
     "storage": StorageFailed.exit_code,
+    "interrupted": 130,  # 128 and the number of the signal, as shells count: SIGINT
+    "pipe": 141,  # SIGPIPE
+    "terminated": 143,  # SIGTERM
 }
 
 

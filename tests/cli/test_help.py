@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from kfm import __version__
 from kfm.cli.commands import ALIASES, GROUPS, MEANT
 from kfm.cli.completion import script
 from kfm.cli.parser import COMMANDS, EXIT_TEXT, Usage, build, parse
-from kfm.errors import EXIT_CODES
+from kfm.errors import EXIT_CODES, KfmError
 
 from .conftest import Kfm
 
@@ -106,6 +107,28 @@ def test_help_names_every_exit_code(kfm: Kfm) -> None:
     assert set(EXIT_TEXT) == set(EXIT_CODES)
     for name, code in EXIT_CODES.items():
         assert f"{code}  {EXIT_TEXT[name]}" in text
+
+
+def listed_in(text: str) -> set[int]:
+    """The exit codes in the rows of the first table or list of exit codes."""
+    begin = re.search(r"^(\| (exit )?code \||exit codes:)", text, re.M)
+    assert begin
+    rows = text[begin.start() :].partition("\n\n")[0].splitlines()
+    begun = [re.match(r"(\|| {2}) *(\d[\d, ]*?) *(\||  )", row) for row in rows]
+    return {int(code) for row in begun if row for code in row[2].split(",")}
+
+
+@pytest.mark.parametrize("place", ["--help", "docs/reference/errors.md", "docs/guides/operations.md"])
+def test_every_list_of_exit_codes_is_complete(kfm: Kfm, place: str) -> None:
+    root = Path(__file__).parents[2]
+    text = kfm(place).out if place == "--help" else (root / place).read_text().partition("## Errors")[0]
+    kinds = [KfmError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    codes = {kind.exit_code for kind in kinds if kind.__module__ == "kfm.errors"} | set(EXIT_CODES.values())
+    signals = re.findall(r"return (\d{3})\b", (root / "src/kfm/cli/main.py").read_text())
+    assert len(signals) == 3
+    assert listed_in(text) == codes | set(map(int, signals))
 
 
 def test_no_command_shows_the_help_and_is_a_usage_error(kfm: Kfm) -> None:

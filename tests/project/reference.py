@@ -154,8 +154,7 @@ def _errors() -> str:
     parts = [NOTICE, "# Errors and exit codes\n", "## Exit codes\n", "| code | name | meaning |\n|---|---|---|"]
     for name, code in sorted(errors.EXIT_CODES.items(), key=lambda item: item[1]):
         parts.append(f"| {code} | {name} | {EXIT_TEXT[name]} |")
-    parts.append("\n`130` and `143`: interrupted by SIGINT or SIGTERM; a run under way is left resumable.\n")
-    parts.append("## Errors\n\nSorted by what the caller does next:\n\n```text")
+    parts.append("\n## Errors\n\nSorted by what the caller does next:\n\n```text")
     doc = errors.__doc__ or ""
     parts.append(doc[doc.index("    KfmError") : doc.index("A message says")].rstrip())
     parts.append("```\n\n| code | exit code | class |\n|---|---|---|")

@@ -18,6 +18,12 @@ REQUIRED = "tests/policy/test_required.py"
 REVIEWS = "tests/cli/test_review_rules.py"
 
 MENDED: dict[str, Bug] = {
+    "a dry run is silent about the sinks": Bug(
+        "kfm.app.runs.settlement:settle_session",
+        'if session.mode != "read":',
+        'if session.mode == "write":',
+        "tests/engine/test_predicted_sinks.py::test_a_dry_run_names_every_effect_on_every_sink",
+    ),
     "without keys.json there is no brake": Bug(
         "kfm.app.session.key_list_file:key_list_in_force",
         "if resolved.only_closes else None",

@@ -86,7 +86,7 @@ STEWARD_SLIPS: dict[str, Bug] = {
     ),
     "a command that publishes withdraws nothing": Bug(
         "kfm.cli.session:opened",
-        'if mode == "write" and withdraws and can_close(resolved, session.state):',
+        'if mode != "read" and withdraws and can_close(resolved, session.state):',
         "if False:",
         f"{TIGHTENING}::test_the_next_command_that_writes_withdraws",
     ),

@@ -29,6 +29,9 @@ EXIT_TEXT = {
     "corrupt": "stored bytes are not what was stored",
     "unavailable": "a source or service does not answer: retry later",
     "storage": "the disk failed; nothing more was acknowledged",
+    "interrupted": "interrupted by Ctrl-C; a run under way is left resumable",
+    "pipe": "the reader of the output stopped reading",
+    "terminated": "terminated by SIGTERM; a run under way is left resumable",
 }
 ABOUT = {
     "kfm": "KFM fetches open data, checks it, and publishes versioned copies that\n"

@@ -79,7 +79,7 @@ def opened(
         if resolved.only_closes:
             _tell_key_list(session, screen)
         try:
-            if mode == "write" and withdraws and can_close(resolved, session.state):
+            if mode != "read" and withdraws and can_close(resolved, session.state):
                 from kfm.app.stewards.public_repair import withdraw_closed
 
                 withdraw_closed(session)
@@ -89,7 +89,7 @@ def opened(
                 from kfm.app.authority.recall import recalled_line
 
                 for one in session.recalled:
-                    screen.say(recalled_line(one))
+                    screen.say(recalled_line(one, predicted=mode == "dry"))
             if session.adopted:
                 from kfm.app.authority.rule_adoption import adopted_line
 

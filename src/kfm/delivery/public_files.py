@@ -9,11 +9,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 
-import msgspec
-
 from kfm.errors import Corrupt, Frozen, KfmError, Moved
 from kfm.model import manifests, refs
-from kfm.model.canonical import canonical
 from kfm.model.keys import digest, output_key
 from kfm.model.ports import Log, Objects, Publisher, State, Tx
 from kfm.model.records import LedgerEntry, Receipt, RefEntry, SinkPosition
@@ -301,7 +298,5 @@ def export_checkpoints(state: State, publisher: Publisher, newest: int) -> None:
 
 
 def _export(publisher: Publisher, receipt: Receipt, body: bytes) -> None:
-    """Export a receipt as it is stored. A dry run predicts the receipt of the real run byte for byte."""
-    if receipt.dry_run:
-        body = canonical(msgspec.structs.replace(receipt, dry_run=False))
+    """Export a receipt as it is stored."""
     publisher.write_file(receipt_path(receipt), digest(body), len(body), f"receipt/{receipt.run_id}", [body])

@@ -8,7 +8,7 @@ import msgspec
 
 from kfm.clock import rfc3339
 from kfm.engine.code_changes import code_warnings
-from kfm.engine.protected.ledger_redaction import append
+from kfm.engine.protected.ledger_redaction import append, as_real
 from kfm.engine.run_context import RunContext, is_public
 from kfm.engine.stage_results import NOTHING_MADE, Acquired, Assembled, Duplicate, Stopped
 from kfm.engine.telemetry_stage import measure, measure_merged
@@ -32,7 +32,7 @@ def record(context: RunContext, run_id: str, made: Assembled, tx: Tx) -> Receipt
     append(context.guards, receipt, context.updater.op, context.standing, tx)
     if context.guards.attest is not None:
         policies = context.guards.protection.policies if context.guards.protection is not None else {}
-        context.guards.attest(receipt, context.reached.inputs, policies, tx)
+        context.guards.attest(as_real(receipt), context.reached.inputs, policies, tx)
     return receipt
 
 

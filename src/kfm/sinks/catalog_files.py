@@ -58,6 +58,14 @@ class CatalogFolder:
             if path not in expected:
                 yield path, "foreign"
 
+    def target(self, path: str) -> str:
+        """Return the name of a file in traces: below the name of the sink."""
+        return f"{self.name}/{path}"
+
+    def foreign(self, folder: str, keep: frozenset[str]) -> list[str]:
+        """Return the files of the catalog in a dataset's folder that are not among those to keep."""
+        return [path for path in self._files(folder.rstrip("/")) if path not in keep]
+
     def _place(self, path: str) -> str:
         return os.path.join(self._root, *check_path(path).split("/"))
 
@@ -108,10 +116,9 @@ class CatalogFolder:
             self.removed += 1
 
     def _sweep(self, folder: str, keep: frozenset[str]) -> None:
-        for path in list(self._files(folder)):
-            if path not in keep:
-                self._fs.unlink(self._place(path))
-                self.removed += 1
+        for path in self.foreign(folder, keep):
+            self._fs.unlink(self._place(path))
+            self.removed += 1
         self._prune(self._place(folder))
 
     def _prune(self, folder: str) -> bool:

@@ -132,8 +132,8 @@ def test_a_dry_run_predicts_it_and_changes_nothing(kfm: Kfm) -> None:
     change(2)
     said = kfm("run", "--dry-run", "--json")
     assert said.code == 0, said
-    assert len(said.data["receipts"]) == 1
-    assert "it would then be published by itself" in said.err
+    assert [each["job_type"] for each in said.data["receipts"]] == ["ingest.pull_source", "operation.promote"]
+    assert "datasets/wells/current.json" in [each["target"] for each in said.data["effects"]]
     assert public() == before
     assert len(run(kfm)) == 2
     begin(CONFIG.replace("auto", "manual"), 3)

@@ -69,12 +69,13 @@ def _declared(session: Session, dataset: str) -> Classification | None:
     return Classification(level=declared.sensitivity, rules=("dataset.sensitivity",))
 
 
-def recalled_line(one: Recalled) -> str:
-    """Return what a withdrawal did, in one line."""
+def recalled_line(one: Recalled, *, predicted: bool = False) -> str:
+    """Return what a withdrawal did, or would do, in one line."""
     if one.problem is not None:
         return f"{one.dataset} must be withdrawn ({', '.join(one.rules)}), and could not be: {one.problem}"
     versions = "1 version" if one.versions == 1 else f"{one.versions} versions"
-    return f"{one.dataset}: {versions} withdrawn from the public files, because it is closed ({', '.join(one.rules)})"
+    done = "would be withdrawn" if predicted else "withdrawn"
+    return f"{one.dataset}: {versions} {done} from the public files, because it is closed ({', '.join(one.rules)})"
 
 
 def _withdrawn(session: Session, dataset: str, rules: tuple[str, ...], versions: int) -> Recalled:

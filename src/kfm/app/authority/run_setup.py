@@ -89,7 +89,7 @@ def _signed_since(session: Session, dataset: str, version: str, since: str) -> b
 
 
 def _attester(session: Session) -> Attest | None:
-    if session.mode != "write" or not session.config.attest.sign_with:
+    if session.mode == "read" or not session.config.attest.sign_with:
         return None
     from kfm.app.session.attester import Attester
 

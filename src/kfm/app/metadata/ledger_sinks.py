@@ -11,6 +11,7 @@ from kfm.errors import BadInput, KfmError
 
 if TYPE_CHECKING:
     from kfm.delivery.followers import Follower, Progress
+    from kfm.model.records import Effect
 
 
 def followers(session: Session) -> Iterator[Follower]:
@@ -37,14 +38,20 @@ def followers(session: Session) -> Iterator[Follower]:
         )
 
 
-def report_to_sinks(session: Session, *, again: bool = False, only: str = "") -> list[KfmError]:
-    """Report to each sink what it has not received yet. Return the problems of those that failed."""
+def report_to_sinks(
+    session: Session, *, again: bool = False, only: str = "", effects: list[Effect] | None = None
+) -> list[KfmError]:
+    """Report to each sink what it has not received yet, and append its effects to `effects`. Return the problems of
+    the sinks that failed. A dry run only collects the effects."""
     problems: list[KfmError] = []
+    noted = [] if effects is None else effects
     for follower in followers(session):
         if only in ("", follower.sink.name):
+            from kfm.app.metadata.sink_trace import traced
             from kfm.delivery.followers import follow
 
-            problem = follow(session.state, follower, session.clock, session.log, again=again)
+            sink = traced(follower, noted, dry_run=session.mode != "write")
+            problem = follow(session.state, sink, session.clock, session.log, again=again)
             if problem is not None:
                 problems.append(problem)
     return problems

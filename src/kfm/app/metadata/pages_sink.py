@@ -24,6 +24,10 @@ class PublicPages(CatalogFolder):
 
     name = PAGES
 
+    def target(self, path: str) -> str:
+        """Return the path in the public folder, as the traces of public files name it."""
+        return path
+
 
 def pages_follower(session: Session) -> Follower:
     """Return the follower that keeps the pages current."""

@@ -42,15 +42,7 @@ def with_promotions(
     for receipt in receipts:
         yield receipt
         if asks and receipt.trigger != "operation" and _ended_well(receipt):
-            if receipt.dry_run and receipt.moves:  # a dry run leaves no version that a gate could judge
-                _predict(session, receipt.dataset, note)
-            else:
-                yield from promote(session, receipt.dataset, tell, note, after=receipt.run_id)
-
-
-def _predict(session: Session, dataset: str, note: Note) -> None:
-    if session.config.datasets[dataset].promote == "auto":
-        note(dataset, "it would then be published by itself, if every gate agrees")
+            yield from promote(session, receipt.dataset, tell, note, after=receipt.run_id)
 
 
 def promote_left(session: Session, datasets: Iterable[str], tell: Tell, note: Note = _ignore) -> Iterator[Receipt]:

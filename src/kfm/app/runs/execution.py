@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from kfm.app.runs.auto_promotion import promote_left, with_promotions
 from kfm.app.runs.run_control import resume_runs, run_trigger
 from kfm.app.runs.settlement import settle_session
@@ -95,7 +97,7 @@ def settle(session: Session, outcome: Outcome, audience: Listener, *, all_are_ou
     the work is done, and repeating it would be wrong."""
     audience.settles()
     try:
-        outcome.effects = settle_session(session, again=all_are_ours)
+        outcome.effects = _numbered([*session.effects, *settle_session(session, again=all_are_ours)])
     except KfmError:
         if not session.undelivered:
             raise
@@ -106,6 +108,14 @@ def settle(session: Session, outcome: Outcome, audience: Listener, *, all_are_ou
     for problem in session.sink_problems:  # a sink that does not answer fails no run, but the outcome names it
         outcome.undelivered.append(Undelivered("", problem, all_are_ours))
         audience.undelivered(outcome.undelivered[-1])
+
+
+def _numbered(effects: list[Effect]) -> list[Effect]:
+    """Return the effects with consecutive numbers, also where an earlier settlement made some of them."""
+    return [
+        each if each.seq == number else msgspec.structs.replace(each, seq=number)
+        for number, each in enumerate(effects, 1)
+    ]
 
 
 def problem_of(receipt: Receipt) -> KfmError | None:

@@ -298,13 +298,19 @@ def frozen_by(session: Session, dataset: str) -> RefEntry | None:
 
 
 def is_published(session: Session, effect: Effect) -> bool:
-    """Return whether the public folder already holds exactly the file that this effect would write."""
+    """Return whether the public folder or the catalog already holds exactly the file that this effect would write."""
     scheme, place = session.resolved.location(session.config.publish)
-    if scheme != "file" or effect.method != "write_file" or not effect.target.startswith("datasets/"):
+    path = effect.target
+    if path.startswith("catalog/") and session.config.catalog:
+        scheme, place = session.resolved.location(session.config.catalog)
+        path = path.removeprefix("catalog/")
+    elif not path.startswith("datasets/") and path != "index.html":
+        return False
+    if scheme != "file" or effect.method != "write_file":
         return False
     total = hashlib.sha256()
     try:
-        with open(os.path.join(place, *effect.target.split("/")), "rb") as file:
+        with open(os.path.join(place, *path.split("/")), "rb") as file:
             while chunk := file.read(1 << 20):
                 total.update(chunk)
     except OSError:

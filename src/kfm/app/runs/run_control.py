@@ -44,7 +44,7 @@ def run_trigger(session: Session, trigger: Trigger, updater: Updater | None = No
         adopt_rules(session, trigger.dataset)
         if closes:
             session.recalled += recall(session)
-    elif session.mode == "write" and can_close(session.resolved, session.state):  # a rule cannot be read
+    elif session.mode != "read" and can_close(session.resolved, session.state):  # a rule cannot be read, or a dry run
         from kfm.app.authority.recall import recall
 
         session.recalled += recall(session)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def settle_session(session: Session, *, again: bool = False) -> list[Effect]:
     """Make everything durable, then publish it. Acknowledge nothing before this returns.
 
-    Returns the changes of the public files since the last time. If it raises and `session.undelivered` is not empty,
-    everything is durable, and only some public files are pending. A sink that follows the ledger never makes it raise;
-    with `again` a sink that did not answer lately is tried, too.
+    Returns the changes of the public files and of the sinks since the last time. If it raises and
+    `session.undelivered` is not empty, everything is durable, and only some public files are pending. A sink that
+    follows the ledger never makes it raise; with `again` a sink that did not answer lately is tried, too.
     """
     session.undelivered = []
     session.undelivered = deliver(
@@ -37,8 +37,9 @@ def settle_session(session: Session, *, again: bool = False) -> list[Effect]:
     effects = list(session.publisher.trace)
     session.publisher.trace.clear()  # a session that stays open must not keep all it ever did
     prune_inbox(session)
-    if session.mode == "write":
-        session.sink_problems = report_to_sinks(session, again=again)
+    if session.mode != "read":
+        problems = report_to_sinks(session, again=again, effects=effects)
+        session.sink_problems = problems if session.mode == "write" else []  # a dry run has committed nothing
     if session.undelivered:
         raise session.undelivered[0][1]
     return effects

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kfm.app.session.trust import Trust
     from kfm.crypto.change_request import Order
     from kfm.engine.protected.protection import Protection
-    from kfm.model.records import Receipt
+    from kfm.model.records import Effect, Receipt
 
 Progress = Callable[[str, int, int], None]
 Loader = Callable[[Resolved, str, DatasetConfig], Updater]
@@ -72,6 +72,7 @@ class Session(msgspec.Struct, eq=False, kw_only=True, weakref=True):
     offered: Order | None = None  # the change request that the caller signed for the operation under way
     undelivered: list[tuple[str, KfmError]] = msgspec.field(default_factory=list)  # by the last settlement
     recalled: list[Recalled] = msgspec.field(default_factory=list)  # datasets that runs withdrew
+    effects: list[Effect] = msgspec.field(default_factory=list)  # of what was withdrawn before the command
     adopted: list[Receipt] = msgspec.field(default_factory=list)  # of rules that runs took into force
     sink_problems: list[KfmError] = msgspec.field(default_factory=list)  # sinks that failed in the last settlement
 
@@ -120,7 +121,7 @@ def session_on(
     clock = clock or from_environment()
     state = StoredState(tables, clock.now_ms)
     ledger = resolved.config.ledger
-    if mode == "write" and ledger.sign_with:
+    if mode != "read" and ledger.sign_with:
         from kfm.app.session.trust import LedgerNotary, Trust
 
         state.notary = LedgerNotary(Trust(resolved, state, clock), ledger.origin, ledger.every)

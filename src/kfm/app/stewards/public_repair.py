@@ -74,7 +74,7 @@ def withdraw_closed(session: Session) -> None:
         found = recall(session)
         session.recalled += found
         if found:
-            settle_session(session)
+            session.effects += settle_session(session)
     except Broken:
         raise
     except KfmError as problem:

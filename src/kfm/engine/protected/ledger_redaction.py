@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from kfm.engine.guards import Guards
 from kfm.errors import KfmError
 from kfm.model import refs
@@ -15,7 +17,10 @@ def append(guards: Guards, receipt: Receipt, op: str, standing: Classification |
 
     For protected data, the entry shows rules and digests; free text is stored encrypted, with a commitment in the
     entry. If there is not exactly one key, the text is left out, and the entry says so.
+
+    The overlay of a dry run stores the receipt of the real run, so that gates and sinks predict the same bytes.
     """
+    receipt = as_real(receipt)
     if guards.protection is None:
         tx.ledger.append(receipt, op=op)
         return
@@ -36,6 +41,11 @@ def append(guards: Guards, receipt: Receipt, op: str, standing: Classification |
     except KfmError:  # the run is denied without the key, and the ledger records that, too
         key = None
     tx.ledger.append(receipt, op=op, governed=said, key=key)
+
+
+def as_real(receipt: Receipt) -> Receipt:
+    """Return the receipt that the real run would store."""
+    return msgspec.structs.replace(receipt, dry_run=False) if receipt.dry_run else receipt
 
 
 def _current_classification(dataset: str, tx: Tx) -> Classification | None:

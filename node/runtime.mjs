@@ -162,6 +162,7 @@ export class Session {
       revalidate_ms: milliseconds(network.revalidate_s),
     });
     const declared = Object.hasOwn(this.config.datasets, name) ? this.config.datasets[name] : null;
+    const config = declared !== null ? canonical(declared) : null;
     const metadata = declared !== null ? metadataOf(declared) : {};
     const sources = new Map();
     for (const [sourceName, source] of Object.entries(declared?.sources ?? {})) {
@@ -194,7 +195,8 @@ export class Session {
       sources,
       request,
       metadata,
-      configHash: declared !== null ? digest(canonical(declared)) : "",
+      configHash: config !== null ? digest(config) : "",
+      config,
       progress: this.#progress,
       breathe: () => this.#breathe(),
     });

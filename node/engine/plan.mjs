@@ -108,8 +108,14 @@ export function writePlan(context, tx) {
   tx.lockPlan(context.claimKey, plan.planHash);
   tx.saveRun(run);
   for (const checkpoint of context.checkpoints) tx.checkpoint(checkpoint); // a resume has read no source and could not
+  keepConfig(context, tx);
+  const more = Object.entries({ continues: run.continues, config_hash: context.ports.configHash });
   const payload = { plan_hash: plan.planHash, steps: plan.steps, complete: plan.complete };
-  return run.continues ? { ...payload, continues: run.continues } : payload;
+  return { ...payload, ...Object.fromEntries(more.filter(([, said]) => said)) };
+}
+
+export function keepConfig({ ports: { config, configHash, state } }, tx) {
+  if (config && state.inlineObject(configHash) === null) tx.objects([[configHash, config]]);
 }
 
 function describedIn(context, done) {

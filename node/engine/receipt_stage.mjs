@@ -10,11 +10,12 @@ import { ErrorNote, Item, Receipt, RefMove, replace } from "../records.mjs";
 import { VERSION } from "../generated/words.mjs";
 import { codeWarnings } from "./code_changes.mjs";
 import { measure } from "./telemetry_stage.mjs";
-import { append } from "./plan.mjs";
+import { append, keepConfig } from "./plan.mjs";
 
 export function record(context, tx) {
   const receipt = receiptOf(context, "SUCCESS", outcomeOf(context), context.run.run_id);
   tx.receipt(receipt, { op: context.updater.op });
+  keepConfig(context, tx);
   return receipt;
 }
 
@@ -36,6 +37,7 @@ export function skip(context) {
     const runId = makeRunId(`skip/${context.claimKey}`, tx.nextIndex());
     const made = receiptOf(context, "SKIPPED", frozen ? "frozen" : "noop", runId);
     tx.receipt(made, { op: context.updater.op });
+    keepConfig(context, tx);
     measure(context, tx, "SKIPPED", runId);
     for (const checkpoint of context.checkpoints) tx.checkpoint(checkpoint);
     if (!frozen) tx.finishTrigger(context.trigger, runId);
@@ -48,13 +50,8 @@ export function skip(context) {
     return made;
   });
   context.bind(receipt.run_id);
-  context.say("run.skipped", {
-    status: "skipped",
-    outcome: receipt.outcome,
-    duration_ms: context.elapsedMs(),
-    zone_in: zonesIn(context),
-    zone_out: [],
-  });
+  const said = { status: "skipped", outcome: receipt.outcome, duration_ms: context.elapsedMs() };
+  context.say("run.skipped", { ...said, zone_in: zonesIn(context), zone_out: [] });
   return receipt;
 }
 
@@ -73,6 +70,7 @@ export function fail(context, problem) {
     context.changes = {};
     const made = receiptOf(context, "FAILED", outcome, runId, [note]);
     tx.receipt(made, { op: context.updater.op });
+    keepConfig(context, tx);
     measure(context, tx, "FAILED", runId, [problem.code]);
     if (run !== null) {
       keepMade(context, tx);
@@ -83,15 +81,8 @@ export function fail(context, problem) {
     return made;
   });
   context.bind(receipt.run_id);
-  context.say("run.failed", {
-    status: "failed",
-    outcome,
-    stage: context.stage,
-    error: problem,
-    duration_ms: context.elapsedMs(),
-    zone_in: zonesIn(context),
-    zone_out: zonesOut(context),
-  });
+  const said = { status: "failed", outcome, stage: context.stage, error: problem, duration_ms: context.elapsedMs() };
+  context.say("run.failed", { ...said, zone_in: zonesIn(context), zone_out: zonesOut(context) });
   return receipt;
 }
 
@@ -116,7 +107,6 @@ export function closingReceipt(context, old, outcome, note) {
     actor: old.trigger.actor,
     reason: old.trigger.reason,
     inputs: itemsOf(old.inputs),
-    outputs: [],
     moves: [],
     steps: old.steps,
     overrides: overridesOf(old.trigger),
@@ -125,7 +115,7 @@ export function closingReceipt(context, old, outcome, note) {
     changes: {},
     correlation_id: old.trigger.correlation_id || old.trigger.trigger_id,
     partition: old.trigger.partition,
-    config_hash: "",
+    config_hash: context.ports.state.segments(old.run_id).next().value?.[0].payload.config_hash ?? "",
   });
 }
 

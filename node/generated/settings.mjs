@@ -14,7 +14,7 @@ export const VERBS = ["select", "rename", "cast", "filter", "sort", "deduplicate
 export const FEATURE_MEMBERS = ["id", "geometry", "bbox"];
 export const ITEM_MEMBERS = ["id", "geometry", "bbox", "collection", "links", "assets", "stac_version", "stac_extensions"];
 export const FILE_NAMES = ["kfm.yml", "kfm.yaml", "kfm.json"];
-export const RESERVED_ENV = ["KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KFM_NOW"];
+export const RESERVED_ENV = ["KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KFM_NOW", "KFM_WORKER_IMAGE"];
 export const Format = literal("bytes", "csv", "flatgeobuf", "geojson", "geopackage", "geotiff", "grib2", "json", "ndjson", "netcdf", "parquet", "shapefile", "stac", "text", "zarr");
 export const Zone = literal("processed", "published");
 export const CatchUp = literal("all", "last", "none");
@@ -283,6 +283,7 @@ export const Config = record("Config", {
   publish: [bounded(text, {"min": 1, "max": 4096}), "file:public"],
   catalog: [bounded(text, {"max": 4096}), ""],
   pages: [boolean, false],
+  worker_receipts: [bounded(text, {"max": 4096}), ""],
   artifacts: [bounded(text, {"min": 1, "max": 4096}), ".kfm/artifacts"],
   accept_weak_storage: [boolean, false],
   network: [NetworkConfig.type, {"allow": [], "timeout_s": 30, "total_s": 3600, "max_bytes": 1099511627776, "revalidate_s": 86400, "retries": 0}],

@@ -186,13 +186,32 @@ def place_of(problem: BaseException) -> str:
 
     The files themselves are not read.
     """
+    authors, others = _frames(problem)
+    if not authors and not others:
+        return "an unknown place"
+    name, line, _ = (authors or others)[-1]
+    return f"{name.rpartition('/')[2]}:{line}"
+
+
+MOST_FRAMES = 20
+
+
+def stack_of(problem: BaseException) -> str:
+    """Return the calls in an author's code that led to the cause of an error, outermost first, as lines of
+    `file.py:line in function`; empty if no author's code raised it. It holds no message, argument or value."""
+    cause = problem.__cause__
+    authors, _ = _frames(cause) if cause is not None else ([], [])
+    named = [(name.rpartition("/")[2], line, function) for name, line, function in authors if name.endswith(".py")]
+    return "\n".join(f"{name}:{line} in {function}" for name, line, function in named[-MOST_FRAMES:])
+
+
+def _frames(problem: BaseException) -> tuple[list[tuple[str, int, str]], list[tuple[str, int, str]]]:
+    """Return the frames of a traceback as file, line and function: those of an author's code, and all others."""
     import traceback
 
     standard = (traceback.__file__ or "").removesuffix("traceback.py")
     not_authors = (__file__.removesuffix("errors.py"), standard, "<frozen ")
-    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(problem.__traceback__)]
-    authors = [place for place in frames if not place[0].startswith(not_authors)]
-    if not frames:
-        return "an unknown place"
-    name, line = (authors or frames)[-1]
-    return f"{name.rpartition('/')[2]}:{line}"
+    walked = traceback.walk_tb(problem.__traceback__)
+    frames = [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in walked]
+    authors = [frame for frame in frames if not frame[0].startswith(not_authors)]
+    return authors, [frame for frame in frames if frame not in authors]

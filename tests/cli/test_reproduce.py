@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from kfm import config
+from kfm.app.session.backends import open_tables
+
 from .conftest import Answer, Kfm, tree
 
 CONFIG = """\
@@ -175,9 +178,49 @@ def test_a_changed_helper_module_without_effect_is_listed_separately(wells: Kfm)
     ],
 )
 def test_a_changed_configuration_is_named(wells: Kfm, before: str, after: str, what: str, name: str) -> None:
+    then = wells("runs", "receipt", "last", "--json").data["config_hash"]
     Path("kfm.yml").write_text(CONFIG.replace(before, after, 1))
-    found = asked("wells", expect=3)
+    found = asked("wells", "--today", expect=3)
     assert (found["first"]["what"], found["first"]["name"]) == (what, name), found
+    assert found["configuration"] == "today" and found["config_hash"] != then
+    found = asked("wells")
+    assert (found["identical"], found["others"], found["config_hash"]) == (True, [], then), found
+    assert found["configuration"] == "recorded"
+    assert f"settings  of the run, {then[:19]}" in typed("reproduce", "wells").out
+    assert "settings  of kfm.yml" in typed("reproduce", "wells", "--today", expect=3).out
+
+
+def changed(digest: str, body: bytes | None) -> None:
+    """Alter or remove an object in the state."""
+    tables = open_tables(config.load("kfm.yml", {}), "write")
+    tables.begin()
+    if body is None:
+        tables.delete("objects", digest)
+    else:
+        tables.put("objects", digest, body)
+    tables.commit()
+    tables.close()
+
+
+@pytest.mark.parametrize(("body", "word"), [(None, "missing"), (b'{"title":"Other"}', "damaged")])
+def test_a_recorded_configuration_that_is_lost_is_named_with_its_cure(
+    wells: Kfm, body: bytes | None, word: str
+) -> None:
+    receipt = wells("runs", "receipt", "last", "--json").data
+    changed(receipt["config_hash"], body)
+    Path("kfm.yml").write_text(CONFIG.replace("title: Wells", "title: All wells"))
+    found = asked("wells", expect=65)
+    assert (found["first"]["what"], found["first"]["name"], found["made"]) == ("object", "configuration", "")
+    assert f"{receipt['config_hash']} is {word}" in found["first"]["message"]
+    assert f"kfm reproduce {receipt['run_id']} --today" in found["first"]["message"]
+    assert asked("wells", "--today")["identical"] is True
+
+
+def test_a_dataset_that_is_more_closed_today_stays_closed_when_it_is_made_again(wells: Kfm) -> None:
+    Path("rounding.py").write_text(HELPER.replace("round(", "int("))
+    Path("kfm.yml").write_text(CONFIG.replace("sensitivity: public", "sensitivity: restricted"))
+    found = typed("reproduce", "wells", "--json", expect=3).out
+    assert "county-" not in found, "the name of a step is a value of the data"
 
 
 def test_a_plan_that_became_another_is_named(wells: Kfm) -> None:

@@ -62,7 +62,7 @@ def test_other_code_stops_and_executes_nothing_and_the_old_code_can_still_finish
             before = rows_and_files(trial.folder, "leases", "meta", "runs")
             problems = []
             with session_in(trial.folder) as session:
-                for attempt in (lambda: list(resume_runs(session)), lambda: [perform(session, RUN)]):
+                for attempt in (lambda: list(resume_runs(session, today=True)), lambda: [perform(session, RUN)]):
                     try:
                         problems.append(str([receipt.outcome for receipt in attempt()]))
                     except PlanDrift as problem:
@@ -152,7 +152,7 @@ def test_a_drifted_run_strands_no_other(scratch: str) -> None:
         done = []
         with session_in(folder) as session:
             try:
-                for receipt in resume_runs(session):
+                for receipt in resume_runs(session, today=True):
                     done.append(f"{receipt.dataset} {receipt.outcome}")
             except PlanDrift as problem:
                 return done, problem.code

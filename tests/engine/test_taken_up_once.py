@@ -403,6 +403,6 @@ def test_one_kept_trigger_that_cannot_be_taken_up_strands_no_other(place: Path) 
 
 
 def test_a_run_that_ended_before_its_turn_is_a_conflict_and_no_accident(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "resume_runs", lambda _session, _run_id: iter(()))
+    monkeypatch.setattr(execution, "resume_runs", lambda _session, _run_id, today: iter(()))
     with pytest.raises(Conflict, match="another worker has ended run x"):
         list(resume_request("x").do(None, lambda _about, _problem: None))  # type: ignore[arg-type]

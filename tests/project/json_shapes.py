@@ -201,6 +201,8 @@ SHAPES: dict[str, Shape] = {
             "made": "the digest of the version that it makes now; empty: none",
             "inputs": "how many sources it read",
             "steps": "how many steps its plan has",
+            "configuration": "`recorded`: with the settings that the run recorded; `today`: with those of kfm.yml",
+            "config_hash": "the digest of these settings",
             "first": "`null`, or the first difference: `what` (`input`, `object`, `code`, "
             "`configuration`, `plan`, `gate`, `step` or `output`), `name`, `message`, `recorded`, `found`",
             "others": "the other differences; for identical bytes, the differences without effect",

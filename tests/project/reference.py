@@ -114,6 +114,7 @@ ENVIRONMENT = {
     "KFM_LOG": "`jsonl`: with `--verbose` the events are JSON lines and nothing else is said on stderr but errors; "
     "`debug`: tracebacks of what an updater raised, values and all",
     "KFM_COLOR": "`always` or `never`, whatever stdout is",
+    "KFM_WORKER_IMAGE": "the image of the container that runs KFM, for worker receipts; `kfm runners write` sets it",
     "KFM_NOW": "an instant (RFC 3339, or seconds since 1970) at which the clock is fixed: the same run gives "
     "the same bytes, timestamps too",
     "SOURCE_DATE_EPOCH": "the same in seconds, where KFM_NOW is not given",

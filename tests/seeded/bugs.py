@@ -15,6 +15,7 @@ from tests.seeded.format_bugs import FORMATS
 from tests.seeded.mended import MENDED
 from tests.seeded.planting import Bug
 from tests.seeded.promised import PROMISED
+from tests.seeded.recorded import RECORDED
 from tests.seeded.slips import STEWARD_SLIPS
 from tests.seeded.steward_claims import STEWARDS
 
@@ -25,6 +26,7 @@ BUGS: dict[str, Bug] = {
     **MENDED,
     **STEWARD_SLIPS,
     **PROMISED,
+    **RECORDED,
     **STEWARDS,
     "a reader of somebody else's reaches other files": Bug(
         "kfm.engine.isolation.sandbox_child:main",

@@ -31,7 +31,7 @@ CLAIMS: dict[str, Bug] = {
     ),
     "D15 done again": Bug(
         "kfm.engine.run_journal:Journal._keep_plan",
-        "tx.objects([(run.code_hash, self._code)])",
+        "tx.objects([(name, body)])",
         "pass",
         "tests/cli/test_reproduce.py::test_a_changed_helper_module_is_named_with_the_step_it_changed",
     ),

@@ -172,14 +172,15 @@ class Installation(Displayable):
                 session, [execution.run_request(name, **meant, **overrides, **who) for name in names], check=check
             )
 
-    def resume(self, run: str = "", *, check: bool = True) -> Ran:
-        """Resume unfinished runs and deliver pending messages; with the id of a run, resume that one."""
+    def resume(self, run: str = "", *, today: bool = False, check: bool = True) -> Ran:
+        """Resume unfinished runs and deliver pending messages; with the id of a run, resume that one. A planned run is
+        finished with the settings it was planned with; with `today`, with those of kfm.yml."""
         resolved, run_id = self._settings(), ""
         if input_checks.one_line("run", run):
             with self._opened("read", resolved) as session:
                 run_id = queries.find_run(session, run)
         with self._opened("write", resolved) as session:
-            return _work(session, [execution.resume_request(run_id)], check=check, all_are_ours=True)
+            return _work(session, [execution.resume_request(run_id, today=today)], check=check, all_are_ours=True)
 
     def _title(self) -> str:
         return f"installation {self.path}" + (", closed" if self._closed else "")

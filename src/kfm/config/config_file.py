@@ -48,6 +48,14 @@ class Config(Record, frozen=True):
     pages: Annotated[
         bool, Meta(description="write an index.html per dataset and one of all into the public folder; Python only")
     ] = False
+    worker_receipts: Annotated[
+        str,
+        Meta(
+            max_length=4096,
+            description="folder that gets the receipt of every run in the form that workers exchange, below receipts/; "
+            "empty: none; Python only",
+        ),
+    ] = ""
     artifacts: Annotated[Text, Meta(description="folder for the artifacts of each run")] = ".kfm/artifacts"
     accept_weak_storage: Annotated[
         bool, Meta(description="allow storage that may lose acknowledged writes, such as tmpfs or NFS")
@@ -150,6 +158,8 @@ def check(config: Config, document: Document) -> None:
         _check_location(document, "catalog", config.catalog, ("file",))
         if _is_taken(config):
             document.refuse(("catalog",), "is in a folder that KFM uses for something else", "choose another folder")
+    if config.worker_receipts:
+        _check_worker_receipts(document, config)
     if config.pages and not config.publish.startswith("file:"):
         document.refuse(("pages",), "need a public folder, and publish names none", "write publish: file:public")
     check_github(document, config.publish, config.github)
@@ -190,6 +200,15 @@ def _is_taken(config: Config) -> bool:
     taken = [_folder(config.objects), _folder(config.state), ".kfm", posixpath.join(public, "datasets")]
     inside = any(here == folder or here.startswith(folder.rstrip("/") + "/") for folder in taken)
     return inside or (here == public and config.publish.startswith("file:"))
+
+
+def _check_worker_receipts(document: Document, config: Config) -> None:
+    """Raise BadInput if the folder of worker receipts is public, or where KFM keeps its own receipts."""
+    here = posixpath.normpath(config.worker_receipts)
+    served = [_folder(each) for each in (config.publish, config.catalog) if each.startswith("file:")]
+    inside = any(here == folder or here.startswith(folder.rstrip("/") + "/") for folder in served)
+    if not is_printable(here) or here in (".", ".kfm") or here.startswith(".kfm/receipts") or inside:
+        document.refuse(("worker_receipts",), "is not a private folder of its own", "write .kfm/workers")
 
 
 def _folder(location: str) -> str:

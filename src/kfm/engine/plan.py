@@ -64,10 +64,21 @@ def settle_plan(context: RunContext, acquired: Acquired, admitted: Fresh | Resum
         and run.code_hash == context.updater.code_hash
         and len(context.updater.code_listing) <= INLINE_MAX
     )
-    code = context.updater.code_listing if known else b""
+    kept = [(run.code_hash, context.updater.code_listing)] if known and context.updater.code_listing else []
+    if context.work.config:
+        kept.append((context.work.config_hash, context.work.config))
     world = context.world
     journal = Journal(
-        run, made, acquired.checkpoints, world.state, world.clock, facts, sealed, code, (world.hidden, world.shown)
+        run,
+        made,
+        acquired.checkpoints,
+        world.state,
+        world.clock,
+        facts,
+        sealed,
+        kept,
+        context.work.config_hash,
+        (world.hidden, world.shown),
     )
     planned = Planned(made, journal, admitted.tenure, inspected, resumed=isinstance(admitted, Resume))
     context.reached.planned = planned

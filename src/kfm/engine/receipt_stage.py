@@ -12,7 +12,7 @@ from kfm.engine.protected.ledger_redaction import append, as_real
 from kfm.engine.run_context import RunContext, is_public
 from kfm.engine.stage_results import NOTHING_MADE, Acquired, Assembled, Duplicate, Stopped
 from kfm.engine.telemetry_stage import measure, measure_merged
-from kfm.errors import Cancelled, Denied, Held, KfmError, Sovereignty
+from kfm.errors import Cancelled, Denied, Held, KfmError, Sovereignty, stack_of
 from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
@@ -30,12 +30,17 @@ def record(context: RunContext, run_id: str, made: Assembled, tx: Tx) -> Receipt
     """Write the receipt of a committed run, with its attestation if the installation signs, and return it."""
     receipt = receipt_of(context, "SUCCESS", outcome_of(made), run_id, made=made)
     append(context.guards, receipt, context.updater.op, context.standing, tx)
+    context.keep_config(tx)
     if context.guards.attest is not None:
         policies = context.guards.protection.policies if context.guards.protection is not None else {}
         context.guards.attest(as_real(receipt), context.reached.inputs, policies, tx)
     return receipt
 
 
+OLDER_SETTINGS = ErrorNote(
+    code="configuration.changed",
+    message="it was finished with the settings it was planned with, not those of kfm.yml; run it again to apply them",
+)
 _TOLD = frozenset(("processed", "published", "switch", "orders", "keys", "rules", "backfill", "preview"))
 
 
@@ -62,6 +67,7 @@ def skip(context: RunContext, acquired: Acquired, admitted: Duplicate | Stopped)
         run_id = make_run_id("skip/" + claim_key, tx.ledger.next_index())
         receipt = receipt_of(context, "SKIPPED", "frozen" if frozen else "noop", run_id)
         append(context.guards, receipt, context.updater.op, context.standing, tx)
+        context.keep_config(tx)
         measure(context, tx, "SKIPPED", run_id)
         for checkpoint in acquired.checkpoints:
             tx.inbox.keep_checkpoint(checkpoint)
@@ -142,7 +148,7 @@ def fail(context: RunContext, problem: KfmError) -> Receipt:
 
     Filing quarantined rows moves a ref. If a freeze forbids that, Frozen is raised and the run stays unfinished.
     """
-    outcome = outcome_for(problem)
+    outcome, stack = outcome_for(problem), stack_of(problem)
     if not is_public(context):  # a key may be the name of a site
         problem = problem.without_names()
     note = ErrorNote(code=problem.code, message=str(problem))
@@ -172,7 +178,10 @@ def fail(context: RunContext, problem: KfmError) -> Receipt:
                 ts=context.now(),
             )
         receipt = receipt_of(context, "FAILED", outcome, run_id, [note], Assembled(moves))
+        if stack:
+            receipt = msgspec.structs.replace(receipt, provenance={**receipt.provenance, "stack": stack})
         append(context.guards, receipt, context.updater.op, context.standing, tx)
+        context.keep_config(tx)
         measure(context, tx, "FAILED", run_id, [problem.code])
         if run is not None:
             keep_made(context, tx)
@@ -210,6 +219,8 @@ def keep_made(context: RunContext, tx: Tx) -> None:
 
 def closing_receipt(context: RunContext, old: Run, outcome: str, note: ErrorNote) -> Receipt:
     """Return the receipt of an unfinished run that another run ends."""
+    from kfm.engine.run_journal import planned_config
+
     return msgspec.structs.replace(
         receipt_of(context, "FAILED", outcome, old.run_id, [note]),
         job_id=old.claim_key[:32],
@@ -232,7 +243,7 @@ def closing_receipt(context: RunContext, old: Run, outcome: str, note: ErrorNote
         changes={},
         correlation_id=old.trigger.correlation_id or old.trigger.trigger_id,
         partition=old.trigger.partition,
-        config_hash="",  # the settings of that run are not known here
+        config_hash=planned_config(context.world.state, old.run_id),
     )
 
 
@@ -331,7 +342,10 @@ def receipt_of(
         changes=made.changes,
         correlation_id=trigger.correlation_id,
         code_hash=updater.code_hash,
-        warnings=code_warnings(updater, outcome) if admitted and admitted.code_changed and not trigger.force else [],
+        warnings=[
+            *(code_warnings(updater, outcome) if admitted and admitted.code_changed and not trigger.force else []),
+            *([OLDER_SETTINGS] if context.work.replayed and status == "SUCCESS" else []),
+        ],
         partition=trigger.partition,
         config_hash=context.work.config_hash,
     )

@@ -34,7 +34,9 @@ class Work(Struct, frozen=True):
     updater: Updater
     metadata: Mapping[str, Any] = {}  # of the dataset: title, license, sensitivity
     config_hash: str = ""  # of the dataset's settings, for the receipt
+    config: bytes = b""  # these settings as canonical JSON, stored under that digest
     unfinished: Run | None = None  # the run that this one resumes
+    replayed: bool = False  # the settings are those it was planned with, and no longer those of kfm.yml
 
     def __post_init__(self) -> None:
         if not self.trigger.correlation_id:
@@ -184,6 +186,13 @@ class RunContext(Struct):
         transaction."""
         if self.guards.slot is not None:
             tx.leases.check(self.guards.slot)
+
+    def keep_config(self, tx: Tx) -> None:
+        """Store the settings of the dataset under their digest, which the receipt names, unless they are stored
+        already. They refer to secrets and do not contain them; no public copy contains them."""
+        work = self.work
+        if work.config and self.world.state.inline_object(work.config_hash) is None:
+            tx.objects([(work.config_hash, work.config)])
 
     def elapsed_ms(self) -> int:
         return max(0, self.world.clock.now_ms() - self.started_ms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -12,6 +12,7 @@ from msgspec import Struct
 from kfm.clock import Clock, rfc3339
 from kfm.engine.protected.protected_facts import Facts
 from kfm.engine.step_results import Done, Results
+from kfm.errors import Corrupt
 from kfm.model.keys import GENESIS
 from kfm.model.ports import State, Tx
 from kfm.model.records import Checkpoint, Phase, Run, Segment, Step
@@ -64,6 +65,17 @@ class SettledPlan(Struct):
             yield body[body.index(b"\n") + 1 :] if n == 0 else body
 
 
+def planned_config(state: State, run_id: str) -> str:
+    """Return the digest of the settings under which a run was planned; empty if it was not planned, if its journal is
+    damaged, or if an older version of KFM wrote it."""
+    try:
+        first = next(state.journal.segments(run_id), None)
+    except Corrupt:
+        return ""
+    said = first[0].payload.get("config_hash") if first is not None else None
+    return said if isinstance(said, str) else ""
+
+
 class Journal:
     """The journal of one run: the place of its next segment, and the row of the run."""
 
@@ -76,7 +88,8 @@ class Journal:
         clock: Clock,
         facts: Facts = NOTHING_LEARNED,
         stored: Callable[[bytes], bytes] | None = None,
-        code: bytes = b"",
+        kept: Sequence[tuple[str, bytes]] = (),
+        config_hash: str = "",
         described: tuple[Described, Described] = (dict, dict),
     ) -> None:
         self.run = run
@@ -87,7 +100,8 @@ class Journal:
         self._clock = clock
         self._facts = facts
         self._stored = stored  # encrypts the chunks of a restricted plan
-        self._code = code  # the listing of the code that made the plan, stored under its digest
+        self._kept = kept  # the listing of the code that made the plan, and the settings, each under its digest
+        self._config_hash = config_hash  # of the settings under which the plan was made; a resume reads them
         self._hidden, self._shown = described  # how the journal stores descriptions of outputs, and back
         self._segments = 0
         self._last = GENESIS
@@ -129,11 +143,14 @@ class Journal:
         for checkpoint in self._checkpoints:  # here, because a resumed run fetches no source
             tx.inbox.keep_checkpoint(checkpoint)
         self._facts.keep(tx)
-        if self._code and self._state.inline_object(run.code_hash) is None:
-            tx.objects([(run.code_hash, self._code)])
+        for name, body in self._kept:
+            if self._state.inline_object(name) is None:
+                tx.objects([(name, body)])
         payload: dict[str, Any] = {"plan_hash": plan.plan_hash, "steps": plan.steps, "complete": plan.complete}
         if run.continues:
             payload["continues"] = run.continues
+        if self._config_hash:
+            payload["config_hash"] = self._config_hash
         return payload
 
     def append(

@@ -119,16 +119,17 @@ def _telemetry(world: World, trigger: Trigger, updater: Updater, **found: Any) -
         "error_budget_burn": None,
         "dry_run": world.settings.dry_run,
         "correlation_id": trigger.correlation_id or trigger.trigger_id,
-        "tool_versions": _tool_versions(),
+        "tool_versions": _tool_versions(world.settings.worker_image),
         "pool_wait_ms": 0,
     }
     return RunTelemetry(**{**known, **found})
 
 
 @cache
-def _tool_versions() -> dict[str, str]:
+def _tool_versions(worker_image: str) -> dict[str, str]:
     import sys
 
     from kfm import __version__
 
-    return {"kfm": __version__, "python": ".".join(map(str, sys.version_info[:3]))}
+    found = {"kfm": __version__, "python": ".".join(map(str, sys.version_info[:3]))}
+    return {**found, "worker_image": worker_image} if worker_image else found

@@ -26,6 +26,7 @@ class Settings(Struct, frozen=True):
     deletion_budget: float = 0.1  # the share of a version's keys that one run may delete
     holder: str = ""  # the name of this worker in its leases
     dry_run: bool = False
+    worker_image: str = ""  # the image of the container that this process runs in, for the telemetry; empty: unknown
 
 
 def _silent(_stage: str, _done: int, _total: int) -> None:

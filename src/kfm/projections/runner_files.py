@@ -168,7 +168,11 @@ def _container(place: RunnerSite, words: list[str]) -> dict[str, Any]:
         "command": ["kfm"],
         "args": words,
         "workingDir": place.folder,
-        "env": [{"name": "HOME", "value": "/tmp"}, *env],  # noqa: S108 of the container
+        "env": [
+            {"name": "HOME", "value": "/tmp"},  # noqa: S108 of the container
+            {"name": "KFM_WORKER_IMAGE", "value": place.image},  # for the receipts of workers
+            *env,
+        ],
         "securityContext": _security(),
         "volumeMounts": [{"name": "scratch", "mountPath": "/tmp"}, *kept],  # noqa: S108 of the container
     }

@@ -29,10 +29,13 @@ def context_of(
     updater: Updater,
     unfinished: Run | None = None,
     guards: Guards | None = None,
+    recorded: tuple[str, bytes] | None = None,
 ) -> RunContext:
-    """Return the context of a run of this trigger. Without `guards`, its guards are those that hold now."""
+    """Return the context of a run of this trigger. Without `guards`, its guards are those that hold now; without
+    `recorded`, a digest and its settings, the settings are those of kfm.yml."""
     known = declared_settings(session, trigger.dataset)
-    work = Work(trigger, updater, known.metadata, known.config_hash, unfinished)
+    config_hash, body = recorded or (known.config_hash, known.config_body)
+    work = Work(trigger, updater, known.metadata, config_hash, body, unfinished, replayed=recorded is not None)
     return RunContext(work, world_of(session, trigger.dataset), guards or guards_of(session, trigger.dataset))
 
 

@@ -24,6 +24,10 @@ def followers(session: Session) -> Iterator[Follower]:
         from kfm.app.metadata.pages_sink import pages_follower
 
         yield pages_follower(session)
+    if session.resolved.config.worker_receipts:
+        from kfm.app.metadata.worker_receipts_sink import worker_receipts_follower
+
+        yield worker_receipts_follower(session)
     if session.resolved.config.graph:
         from kfm.app.metadata.graph_sink import graph_follower
 

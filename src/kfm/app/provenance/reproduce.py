@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from kfm.app.authority.classification import declared_settings
 from kfm.app.authority.run_setup import context_of
 from kfm.app.runs.queries import steps
 from kfm.app.runs.resolve import find_thing
 from kfm.app.session.datasets import dataset_updater
 from kfm.app.session.protection_files import readable_objects
+from kfm.app.session.recorded_config import recorded_config, with_config
 from kfm.app.session.session import Session, open_session
 from kfm.clock import rfc3339
 from kfm.engine.reproduction import again, again_trigger, rewind, went_out_from
@@ -54,16 +56,20 @@ class Reproduced(Record, frozen=True):
     made: str  # digest of the new version; empty if there is none
     inputs: int
     steps: int
+    configuration: Literal["recorded", "today"]  # the settings of the dataset that were used: the run's, or kfm.yml's
+    config_hash: str  # their digest; empty if there were none
     first: Divergence | None  # None if identical
     others: list[Divergence]  # further differences; if identical, those without effect
 
 
-def reproduce(resolved: Resolved, text: str) -> Reproduced:
-    """Repeat the run that made the named thing, and return how its result compares."""
+def reproduce(resolved: Resolved, text: str, *, today: bool = False) -> Reproduced:
+    """Repeat the run that made the named thing, and return how its result compares. The settings of the dataset are
+    those of the run; with `today`, and for runs that recorded none, those of kfm.yml."""
     with open_session(resolved, mode="dry") as session:
         run = recorded_run(session, text)
         stored = list(_stored(session, run))
-        updater, unloadable = _updater(session, run)
+        config_hash, unusable = ("", []) if today else _use_recorded(session, run)
+        updater, unloadable = (None, unusable) if unusable else _updater(session, run)
         found = [*stored, *unloadable]
         if updater is not None:
             found += [*_code(session, run, updater)]
@@ -85,6 +91,8 @@ def reproduce(resolved: Resolved, text: str) -> Reproduced:
             made=made,
             inputs=len(run.inputs),
             steps=run.steps,
+            configuration="recorded" if config_hash else "today",
+            config_hash=config_hash or declared_settings(session, run.dataset).config_hash,
             first=None if whole else (found or [_unexplained(run, made)])[0],
             others=found if whole else found[1:],
         )
@@ -163,11 +171,29 @@ def _damage(objects: Objects, digest: str) -> str:
     return ""
 
 
-# -- the code
+# -- the configuration and the code
+
+
+def _use_recorded(session: Session, run: Run) -> tuple[str, list[Divergence]]:
+    """Give the session the settings of the dataset that the run recorded. Return their digest, empty if it recorded
+    none; and what is wrong with them."""
+    receipt = session.state.ledger.receipt(run.run_id)
+    then = receipt.config_hash if receipt is not None else ""
+    same = then == declared_settings(session, run.dataset).config_hash
+    if not then or (same and session.state.inline_object(then) is None):
+        return then, []
+    try:
+        recorded = recorded_config(session, then, f"see `kfm reproduce {run.run_id} --today`, with that of kfm.yml")
+    except (Corrupt, Refused) as problem:
+        what: What = "object" if isinstance(problem, Corrupt) else "configuration"
+        return then, [Divergence(what=what, name="configuration", message=str(problem), recorded=then)]
+    session.resolved = with_config(session.resolved, run.dataset, recorded)
+    session.config = session.resolved.config
+    return then, []
 
 
 def _updater(session: Session, run: Run) -> tuple[Updater | None, list[Divergence]]:
-    """Return the updater that kfm.yml names today; None and the reason if there is none."""
+    """Return the updater that the settings name; None and the reason if there is none."""
     if run.dataset not in session.config.datasets:
         said = f"kfm.yml names no dataset {run.dataset} any more"
         return None, [Divergence(what="configuration", name=run.dataset, message=said)]
@@ -285,7 +311,8 @@ def _first_step(session: Session, run: Run, receipt: Receipt | None) -> list[Div
     position = min((at for at in then if at in now and then[at] != now[at]), default=-1)
     if position < 0:
         return []
-    public = run.metadata.get("sensitivity") == "public" and all(
+    today = declared_settings(session, run.dataset).metadata.get("sensitivity")
+    public = today == run.metadata.get("sensitivity") == "public" and all(
         ref.standing is None or ref.standing.level == "public" for ref in run.inputs
     )
     name = _step_id(session, run, position) if public else ""

@@ -161,15 +161,16 @@ def operation_request(operation: str, dataset: str, params: Mapping[str, str], *
     return Request(dataset, lambda session, _tell: [operate(session, operation, dataset, params, **who)])
 
 
-def resume_request(run_id: str = "") -> Request:
-    """Return the request to resume a run; without an id, every unfinished run and every waiting trigger."""
+def resume_request(run_id: str = "", *, today: bool = False) -> Request:
+    """Return the request to resume a run; without an id, every unfinished run and every waiting trigger. With `today`,
+    the settings are those of kfm.yml, not those that a run was planned with."""
 
     def do(session: Session, tell: Tell) -> Iterator[Receipt]:
         if not run_id:
-            yield from resume_runs(session, tell=tell)
+            yield from resume_runs(session, tell=tell, today=today)
             yield from promote_left(session, dataset_names(session), tell)
             return
-        for receipt in resume_runs(session, run_id):
+        for receipt in resume_runs(session, run_id, today=today):
             yield receipt
             return
         raise Conflict(f"another worker has ended run {run_id} meanwhile", hint="see `kfm runs receipt`")

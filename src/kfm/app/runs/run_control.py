@@ -6,17 +6,23 @@ A run is durable once the session is settled.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from kfm.app.authority.classification import classifier_by, open_source, protection_for
+from kfm.app.authority.classification import (
+    classifier_by,
+    declared_settings,
+    open_source,
+    protection_for,
+)
 from kfm.app.authority.run_setup import context_of, guards_of
 from kfm.app.runs.trigger_request import default_actor, trigger_updater
 from kfm.app.session.datasets import dataset_updater
 from kfm.app.session.protection_files import can_close, closes_a_dataset
 from kfm.engine.run import run
-from kfm.errors import Broken, KfmError, Refused
+from kfm.errors import Broken, Corrupt, KfmError, Refused
+from kfm.model.canonical import canonical
 from kfm.model.preview_records import preview_of
 from kfm.parsing.characters import printable
 from kfm.scheduling.triggers import operation_trigger
@@ -101,10 +107,17 @@ def fetch_source(session: Session, request: FetchRequest, dataset: str) -> Fetch
 
 
 def resume_runs(
-    session: Session, run_id: str | None = None, tell: Tell | None = None, *, patient: bool = True
+    session: Session,
+    run_id: str | None = None,
+    tell: Tell | None = None,
+    *,
+    patient: bool = True,
+    today: bool = False,
 ) -> Iterator[Receipt]:
     """Resume unfinished runs where their journal ends, then run the triggers that a freeze kept. With `run_id`, resume
     only that run. Yields the receipts.
+
+    A planned run is finished with the settings it was planned with; with `today`, with those of kfm.yml.
 
     A run that cannot be resumed, because another worker has it or other code planned it, does not stop the others:
     `tell` receives the problem. Without `tell`, the first problem is raised at the end. A run that another worker ends
@@ -126,7 +139,7 @@ def resume_runs(
         problems.append(problem)
 
     for unfinished in runs:
-        yield from _resume(session, unfinished.trigger, unfinished, tell or keep, patient)
+        yield from _resume(session, unfinished.trigger, unfinished, tell or keep, patient, today)
     if run_id is None:
         resumed = {unfinished.trigger.trigger_id for unfinished in runs}
         for trigger in list(session.state.inbox.waiting()):
@@ -136,7 +149,34 @@ def resume_runs(
         raise problems[0]
 
 
-def _resume(session: Session, trigger: Trigger, unfinished: Run | None, tell: Tell, patient: bool) -> Iterator[Receipt]:
+class _PlannedSettings(NamedTuple):
+    """The settings of kfm.yml under which a run was planned, and the updater that they name."""
+
+    config_hash: str
+    body: bytes
+    updater: Updater
+
+
+def _planned_settings(session: Session, unfinished: Run) -> _PlannedSettings | None:
+    """Return the settings under which a run was planned, if kfm.yml has changed since; else None. Corrupt if they are
+    missing or damaged."""
+    from kfm.engine.run_journal import planned_config
+
+    dataset = unfinished.dataset
+    if unfinished.trigger.kind == "operation" or not unfinished.plan_hash or dataset not in session.config.datasets:
+        return None
+    config_hash = planned_config(session.state, unfinished.run_id)
+    if config_hash in ("", declared_settings(session, dataset).config_hash):
+        return None
+    from kfm.app.session.recorded_config import recorded_config
+
+    found = recorded_config(session, config_hash, f"use that of kfm.yml: `kfm resume {unfinished.run_id} --today`")
+    return _PlannedSettings(config_hash, canonical(found), session.load(session.resolved, dataset, found))
+
+
+def _resume(
+    session: Session, trigger: Trigger, unfinished: Run | None, tell: Tell, patient: bool, today: bool = False
+) -> Iterator[Receipt]:
     def waits() -> bool:
         if unfinished is None:
             return session.state.inbox.kept(trigger) is not None
@@ -148,7 +188,14 @@ def _resume(session: Session, trigger: Trigger, unfinished: Run | None, tell: Te
     if unfinished is not None:  # read again: another worker may have planned it, and died
         unfinished = session.state.runs.get(unfinished.run_id)
     try:
-        context = context_of(session, trigger, trigger_updater(session, trigger), unfinished)
+        settings = None if unfinished is None or today else _planned_settings(session, unfinished)
+    except Corrupt as problem:  # concerns this run alone
+        tell(unfinished.run_id if unfinished is not None else trigger.dataset, problem)
+        return
+    try:
+        updater = trigger_updater(session, trigger) if settings is None else settings.updater
+        recorded = None if settings is None else (settings.config_hash, settings.body)
+        context = context_of(session, trigger, updater, unfinished, recorded=recorded)
         receipt = _run(session, context, patient=patient)
     except Broken:
         raise

@@ -50,13 +50,6 @@ def export_wal(session: Session, run_id: str, form: str, out: IO[bytes]) -> int:
     return export(wal(session, run_id), form, out)
 
 
-def worker_form(session: Session, receipt: Receipt) -> dict[str, Any]:
-    """Return a receipt in the format that workers exchange."""
-    from kfm.projections.worker_receipt import worker_receipt
-
-    return worker_receipt(receipt, session.state.ledger.telemetry(receipt.run_id))
-
-
 def artifacts_of(
     session: Session, receipts: list[Receipt], effects: list[Effect], events: list[dict[str, Any]]
 ) -> dict[str, bytes]:

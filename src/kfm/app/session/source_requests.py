@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,6 +12,8 @@ import msgspec
 from kfm.config.upstream_datasets import metadata_of
 from kfm.engine.stage_results import Wanted
 from kfm.engine.world import Settings
+from kfm.model.canonical import canonical
+from kfm.model.keys import digest
 from kfm.model.names import dataset_id
 from kfm.model.records import DataContract, FetchRequest
 from kfm.store.process_identity import this_process
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from kfm.config import Config, DatasetConfig, Resolved
     from kfm.config.source_settings import SourceConfig
 
+IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,399}")
 Fetches = dict[str, tuple[FetchRequest, DataContract | None]]
 Reads = dict[str, tuple[Wanted, DataContract | None]]
 
@@ -68,11 +73,19 @@ class DatasetSettings(NamedTuple):
     metadata: Mapping[str, Any]
     settings: Settings
     config_hash: str
+    config_body: bytes  # the canonical JSON with this digest
 
     def holds(self, config: Config) -> bool:
         """Return whether these settings still apply: not after kfm.yml was read again, nor in a forked child
         process."""
         return self.config is config and self.settings.holder == this_process()
+
+
+def _worker_image() -> str:
+    """Return the image of the container that this process runs in, which the files of `kfm runners write` set; empty if
+    it is not known, or not the name of an image."""
+    named = os.environ.get("KFM_WORKER_IMAGE", "")
+    return named if IMAGE.fullmatch(named) else ""
 
 
 def dataset_settings(resolved: Resolved, config: Config, name: str, *, dry: bool) -> DatasetSettings:
@@ -95,8 +108,10 @@ def dataset_settings(resolved: Resolved, config: Config, name: str, *, dry: bool
         deletion_budget=config.deletion_budget,
         holder=this_process(),
         dry_run=dry,
+        worker_image=_worker_image(),
     )
     found = config.datasets.get(name)
     sources, datasets = source_requests(found, request)
     metadata = metadata_of(config.datasets, name)
-    return DatasetSettings(config, request, sources, datasets, metadata, settings, found.digest() if found else "")
+    body = canonical(found) if found else b""
+    return DatasetSettings(config, request, sources, datasets, metadata, settings, digest(body) if body else "", body)

@@ -249,7 +249,7 @@ def receipts_show(options: argparse.Namespace, screen: Screen) -> int:
         if receipt is None:
             raise BadInput(f"run {run_id} has no receipt yet", hint="finish it with `kfm resume`")
         if options.worker:
-            from kfm.app.runs.run_exports import worker_form
+            from kfm.app.metadata.worker_receipts_sink import worker_form
 
             screen.data(worker_form(session, receipt))
         elif screen.json:

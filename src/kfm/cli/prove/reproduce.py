@@ -17,18 +17,23 @@ if TYPE_CHECKING:
 
 
 MORE = """\
-It works in a temporary installation and changes nothing. Encrypted data needs its key; the report has
+It works in a temporary installation and changes nothing. It uses the settings that the dataset had when
+the version was made, which KFM stores, and today's code, labels and masks. Encrypted data needs its key; the report has
 names and digests, never a value. exit: 0 byte-identical, 3 other bytes, with the first difference, 4 a key
 is not at hand, 65 recorded bytes are missing or altered"""
 
 
+SETTINGS = {"recorded": "of the run", "today": "of kfm.yml"}
+
+
 def arguments(parser: Parser) -> None:
     parser.add_argument("thing", metavar="VERSION", help="a version, the run that made it, or a dataset")
+    parser.add_argument("--today", action="store_true", help="use the settings of kfm.yml, not those of the run")
     parser.set_defaults(handler=reproduce)
 
 
 def reproduce(options: argparse.Namespace, screen: Screen) -> int:
-    done = do(settings(options), options.thing)
+    done = do(settings(options), options.thing, today=options.today)
     if screen.json:
         screen.data(done)
     else:
@@ -44,6 +49,7 @@ def _tell_reproduced(screen: Screen, done: Reproduced) -> None:
             ("run", done.run_id),
             ("dataset", done.dataset),
             ("version", done.version),
+            ("settings", ", ".join(filter(None, (SETTINGS[done.configuration], short(done.config_hash))))),
             ("again", "byte-identical" if done.identical else done.made or "nothing"),
             ("first", _said(done.first) if done.first is not None else ""),
         ]

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 def arguments(parser: Parser) -> None:
     parser.add_argument("run", nargs="?", metavar="RUN", help="one run (default: all unfinished ones)")
+    parser.add_argument(
+        "--today", action="store_true", help="use the settings of kfm.yml, not those that a run was planned with"
+    )
     parser.set_defaults(handler=resume, reports=True)
 
 
@@ -33,7 +36,7 @@ def resume(options: argparse.Namespace, screen: Screen) -> int:
             run_id = find_run(session, options.run)
     with opened(options, screen, "write", resolved) as session:
         tally = Tally(screen)
-        outcome = work(session, [resume_request(run_id)], tally, all_are_ours=True)
+        outcome = work(session, [resume_request(run_id, today=options.today)], tally, all_are_ours=True)
         if not (outcome.receipts or tally.errors):
             screen.say("no run was left to resume" if outcome.effects else "nothing was left to resume")
         if outcome.effects:

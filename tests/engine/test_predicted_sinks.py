@@ -12,7 +12,7 @@ import pytest
 from tests.engine.installations import GAUGES_CSV, WORDS_CSV, Installation, Server, contents, serving, small
 from tests.engine.test_dry_run import foretold_and_done
 
-SINKS = "catalog: file:catalog\npages: true\nopenlineage: {file: lineage.jsonl}\n"
+SINKS = "catalog: file:catalog\npages: true\nopenlineage: {file: lineage.jsonl}\nworker_receipts: worker-receipts\n"
 SIGNED = (
     "ledger: {sign_with: 'file:signing.key', origin: kfm.example.org/ledger, every: 2}\n"
     "attest: {sign_with: 'file:signing.key'}\n"
@@ -50,7 +50,8 @@ def files_of(effects: list[dict[str, Any]]) -> set[str]:
             found.add("lineage.jsonl" if target == "openlineage.file" else event)
         else:
             private = target.startswith(("receipts/", "checkpoints/", "catalog/"))
-            found.add(target if target.startswith("catalog/") else f".kfm/{target}" if private else f"public/{target}")
+            named = target.startswith(("catalog/", "worker-receipts/"))
+            found.add(target if named else f".kfm/{target}" if private else f"public/{target}")
     return found
 
 

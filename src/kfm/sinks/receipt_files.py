@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-import msgspec
-
 from kfm.fsio import REAL, Fs, failing_as_storage, write_apart
 from kfm.model.outbox_messages import Letter
 
@@ -23,6 +21,10 @@ class ReceiptFiles:
         self._folder = folder
         self._fs = fs
 
+    def target(self, path: str) -> str:
+        """Return the name of a receipt in traces: below the name of the sink."""
+        return f"{self.name}/{path}"
+
     def send(self, letters: Sequence[Letter]) -> None:
         fs = self._fs
         with failing_as_storage("write worker receipts"):
@@ -32,9 +34,8 @@ class ReceiptFiles:
                     continue
                 place = os.path.dirname(path)
                 fs.make_dirs(place)
-                body = msgspec.json.format(msgspec.json.encode(letter.body), indent=2) + b"\n"
                 temporary = os.path.join(place, TEMPORARY)
-                write_apart(fs, temporary, [body])
+                write_apart(fs, temporary, [letter.body])
                 fs.link(temporary, path)
                 fs.unlink(temporary)
                 fs.sync_dir(place)

@@ -12,6 +12,7 @@ from kfm.model.outbox_messages import Letter
 from kfm.model.ports import Sink
 from kfm.model.records import Effect
 from kfm.sinks.catalog_files import CatalogFolder
+from kfm.sinks.receipt_files import ReceiptFiles
 
 
 def traced(follower: Follower, effects: list[Effect], *, dry_run: bool) -> Follower:
@@ -53,7 +54,9 @@ def _changes(sink: Sink, letter: Letter) -> Iterator[tuple[Any, str, str, bytes]
     A message about a whole folder says which files stay. The folder says which others are there, and will be removed.
     """
     key, body = f"{sink.name}/{letter.run_id}", letter.body
-    if not isinstance(sink, CatalogFolder):
+    if isinstance(sink, ReceiptFiles):
+        yield "write_file", sink.target(letter.key), key, body
+    elif not isinstance(sink, CatalogFolder):
         yield "emit_event", sink.name, key, canonical(body)
     elif isinstance(body, bytes):
         yield "write_file", sink.target(letter.key), key, body

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from kfm.app.session.backends import sink_lock
 from kfm.delivery.followers import Follower
 from kfm.model.outbox_messages import Letter
@@ -28,7 +30,7 @@ def _letters(session: Session, entries: Sequence[LedgerEntry]) -> Iterator[Lette
         receipt = session.state.ledger.receipt(entry.run_id)
         if receipt is not None:
             path = receipt_path(receipt)
-            body = worker_form(session, receipt)
+            body = msgspec.json.format(msgspec.json.encode(worker_form(session, receipt)), indent=2) + b"\n"
             yield Letter(index=entry.index, run_id=entry.run_id, dataset=entry.dataset, key=path, body=body)
 
 

@@ -4,15 +4,14 @@
  * The versions whose files are public, oldest first; the last is the one the ref is at, if it is anywhere.
  *
  * A promotion supersedes: what was there before stays, up to `keep` versions (-1: all). A rollback takes back: of what
- * came after the version it goes to nothing stays. A withdrawal ends it all.
+ * was promoted after the version it goes to nothing stays. A withdrawal ends it all.
  */
 export function standing(moves, keep) {
   let found = [];
-  for (const { after, op } of moves) {
-    if (!after) found = [];
-    else if (!found.includes(after)) found.push(after);
-    else if (op === "rollback") found.length = found.indexOf(after) + 1;
-    else found = [...found.filter((version) => version !== after), after];
+  const since = {}; // the number of the last promotion of each
+  for (const { after, op, n } of moves) {
+    if (op !== "rollback") since[after] = n;
+    found = after ? [...found.filter((version) => version !== after && since[version] < since[after]), after] : [];
   }
   return keep < 0 ? found : found.slice(-1 - keep);
 }

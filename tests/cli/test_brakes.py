@@ -117,7 +117,8 @@ def test_what_waited_is_published_after_the_mistake_is_corrected(towns: Kfm) -> 
     slip("a misspelt setting of a dataset")
     assert towns("rollback", "towns", "--to", "nothing", "--reason", "withdraw").code == 0
     Path("kfm.yml").write_text(right)
-    assert towns("publish", "towns", "--reason", "again").code == 0
+    made = next(each["version"] for each in towns("refs", "list", "--json").data if each["ref"] == "processed/towns")
+    assert towns("publish", "towns", "--to", made, "--reason", "again").code == 0
     assert published()
 
 

@@ -99,7 +99,9 @@ def test_quarantined_failed_late_and_frozen_datasets_are_shown_with_what_to_do(
 def test_undelivered_and_waiting_work_is_shown(lists: Kfm) -> None:
     assert lists("run", "birds").code == 0
     Path("public").write_text("no folder can be made here")
-    assert lists("promote", "birds").code != 0
+    answer = lists("promote", "birds")
+    assert answer.code != 0 and "its files are in" not in answer.err, "a file that is not there is claimed nowhere"
+    assert "its public files are not all as the ref says yet" in answer.err
     assert one(lists, "birds")["is_undelivered"] and "kfm resume" in commands(lists)
     assert "undelivered" in lists("status").out
     Path("public").unlink()

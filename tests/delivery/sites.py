@@ -74,7 +74,7 @@ class Site:
     def operate(
         self, session: Session, name: str, params: dict[str, str] | None = None, dataset: str = "demo"
     ) -> Receipt:
-        receipt = run_operation(session, name, dataset, params)
+        receipt = run_operation(session, name, dataset, params, reason="a test")
         assert receipt.status == "SUCCESS", receipt.errors
         settle_session(session)
         return receipt

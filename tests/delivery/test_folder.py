@@ -102,7 +102,8 @@ def test_ingest_rollback_ingest_is_ingest(site: Site) -> None:
         once = site.catalog
         site.operate(session, "rollback", {"ref": "published/demo"})
         site.operate(session, "rollback", {"ref": "processed/demo"})
-        site.publish(session, rows(4))
+        site.ingest(session, rows(4))
+        site.operate(session, "promote", {"to": session.state.refs.at("processed/demo")})
         assert site.catalog == once
         site.sound()
 

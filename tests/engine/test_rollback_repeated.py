@@ -35,7 +35,7 @@ def test_an_order_killed_past_its_commit_and_given_again_does_not_undo_itself(si
     for _ in range(2):
         answer = site.kfm("rollback", "rain", *option, "--reason", "wrong", code=3)
         assert f"{ref} was rolled back already, from {two} to {one}" in answer.err
-        assert f"`kfm rollback rain {' '.join([*option, '--to', two[:23]])}`" in answer.err
+        assert f"`kfm rollback rain {' '.join([*option, '--to', two[:23], '--reason', '…'])}`" in answer.err
         assert site.ref(ref) == one
     site.kfm("rollback", "rain", *option, "--to", two[:23], "--reason", "it was right")
     assert site.ref(ref) == two
@@ -52,10 +52,16 @@ def test_a_rollback_to_a_named_version_is_not_undone_by_one_that_names_none(site
 def test_after_a_withdrawal_nothing_comes_back_unnamed(site: Site) -> None:
     one = becomes(site, "1")
     site.kfm("rollback", "rain", "--to", "nothing")
-    assert f"to go forward again: `kfm rollback rain --to {one[:23]}`" in site.kfm("rollback", "rain", code=3).err
+    assert (
+        f"to go forward again: `kfm rollback rain --to {one[:23]} --reason …`"
+        in site.kfm("rollback", "rain", code=3).err
+    )
     assert site.ref("published/rain") == ""
-    site.kfm("rollback", "rain", "--to", one[:23])
-    assert "to withdraw it again: `kfm rollback rain --to nothing`" in site.kfm("rollback", "rain", code=3).err
+    site.kfm("rollback", "rain", "--to", one[:23], code=3)
+    site.kfm("rollback", "rain", "--to", one[:23], "--reason", "it was right")
+    assert (
+        "to withdraw it again: `kfm rollback rain --to nothing --reason …`" in site.kfm("rollback", "rain", code=3).err
+    )
     assert site.ref("published/rain") == one
 
 
@@ -68,5 +74,5 @@ def test_an_order_that_names_what_it_leaves_takes_back_nothing_else(site: Site) 
     assert site.ref("published/rain") == three
     site.kfm("rollback", "rain", "--from", three[:23])
     assert site.ref("published/rain") == one
-    site.kfm("promote", "rain")
+    site.kfm("promote", "rain", "--to", three[:23], "--reason", "it was right")
     assert site.ref("published/rain") == three

@@ -296,6 +296,8 @@ SHAPES: dict[str, Shape] = {
             "actor": "who",
             "reason": "why",
             "ts": "when",
+            "withdrawn": "null, or, if the version that it published is withdrawn now: `version`, `by`, `at`, "
+            "`reason`, `run_id` and `current` (the version that was made public instead)",
         },
         many=True,
     ),

@@ -64,7 +64,9 @@ WHEN: dict[str, Shape] = {
         {
             "at": "the time of this report",
             "datasets": "by name: `dataset`, `version` and `published` (empty: there is none, or it may not be shown), "
-            "`is_made`, `is_public`, `is_behind` (a version waits to be promoted), `level` (the strictest "
+            "`is_made`, `is_public`, `is_withdrawn` (versions were public, none is now), `is_behind` (a version waits "
+            "to be promoted), `withdrawal` (null, or of the processed version: `version`, `by`, `at`, `reason`, "
+            "`run_id`, `current`), `level` (the strictest "
             "label), `as_of`, `age_min`, `freshness` (as `verdict` of `kfm schedule freshness`), `late_min`, "
             "`is_held`, `held_rows` (null: may not be shown), `is_frozen`, `waiting` (triggers), `at_work` and "
             "`unfinished` (runs), `is_undelivered`, `last_run` and `last_outcome`",

@@ -12,6 +12,7 @@ WIRE = "tests/api/test_wire.py"
 COPIES = "tests/engine/protected/test_denied_copies.py"
 
 LISTS = "tests/cli/test_signed_lists.py"
+WITHDRAWN = "tests/cli/test_withdrawn.py"
 RENAMED = "tests/engine/protected/test_mask_renamed.py"
 
 REQUIRED = "tests/policy/test_required.py"
@@ -98,6 +99,37 @@ MENDED: dict[str, Bug] = {
         "return one[: len(other)] == other[: len(one)]",
         "return False",
         "tests/policy/test_engines_agree.py::test_policies_are_compared_by_their_rules_and_not_by_names_or_comments",
+    ),
+    "a withdrawn version is published again without a word": Bug(
+        "kfm.operations.promotion:Promote.aim",
+        "if taken_back is not None and not",
+        "if False and not",
+        f"{WITHDRAWN}::test_a_withdrawn_version_is_published_again_only_by_name_and_with_a_reason",
+    ),
+    "a withdrawn version is recommended for publication": Bug(
+        "kfm.app.maintenance.status:_StatusReader.at",
+        "is_behind=is_other and taken_back is None,",
+        "is_behind=is_other,",
+        f"{WITHDRAWN}::test_every_report_says_that_a_version_was_withdrawn_by_whom_and_why",
+    ),
+    "a rollback leaves public what it leaves": Bug(
+        "kfm.projections.live_versions:_Public.apply",
+        "if since >= at and version != move.after",
+        "if since >= at and version != move.after and move.after in self.since",
+        f"{WITHDRAWN}::test_a_rollback_takes_the_version_back_that_it_leaves_also_between_withdrawn_ones",
+    ),
+    "what was only requested is called done": Bug(
+        "kfm.cli.run_report:_show_receipts",
+        '"requested" if r.job_type == "operation.request" and r.outcome == "done" else r.outcome',
+        "r.outcome",
+        "tests/app/governance/test_two_persons.py::test_a_request_says_that_nothing_moved_who_signs_next_and_how",
+    ),
+    "an automatic promotion that another process did first fails": Bug(
+        "kfm.app.runs.auto_promotion:promote",
+        "updater=AutomaticPromotion(),",
+        "updater=None,",
+        "tests/app/previews/test_automatic.py"
+        "::test_processes_that_promote_the_same_version_at_once_leave_no_failed_receipt",
     ),
     "what may not be public is recommended for publication": Bug(
         "kfm.app.provenance.why_not:_unpublished",

@@ -10,6 +10,7 @@ from kfm.cli.render import Screen
 from kfm.cli.run_report import show_runs, tell_moves
 from kfm.cli.session import Tally, known_dataset, opened, person, settings
 from kfm.errors import EXIT_CODES, BadInput
+from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -57,6 +58,23 @@ def operate(
         if any(receipt.job_type == "operation.request" for receipt in outcome.receipts):
             return tally.code or EXIT_CODES["denied"]  # nothing has moved yet
         return tally.code
+
+
+def digest_meant(text: str, known: set[str], ref: str) -> str:
+    """Return the digest among `known` that begins with the text. BadInput unless there is exactly one."""
+    start = text.removeprefix("sha256:")
+    if not (4 <= len(start) <= 64 and all(c in "0123456789abcdef" for c in start)):
+        raise BadInput(
+            f"{printable(text)} is not a digest", hint="give sha256:… or the start of it, see `kfm refs history REF`"
+        )
+    found = [digest for digest in known if digest.startswith(f"sha256:{start}")]
+    if len(found) != 1:
+        how_many = "no version" if not found else f"{len(found)} versions"
+        raise BadInput(
+            f"{how_many} of {ref} begins with {start}" if not found else f"{how_many} of {ref} begin with {start}",
+            hint=f"see `kfm refs history {ref}`",
+        )
+    return found[0]
 
 
 def signer_of(options: argparse.Namespace, reason: str) -> Signer | None:

@@ -60,7 +60,7 @@ def _show_receipts(session: Session, screen: Screen, receipts: list[Receipt], ve
         [
             f"{r.dataset}/{r.partition}" if r.partition else r.dataset,
             r.status,
-            r.outcome,
+            "requested" if r.job_type == "operation.request" and r.outcome == "done" else r.outcome,
             *(r.changes.get(name) for name in CHANGES),
             _held_of(r),
             r.rows or None,
@@ -218,11 +218,14 @@ def tell_moves(session: Session, screen: Screen, receipt: Receipt) -> None:
         screen.say("nothing moved: it is there already")
     for move in receipt.moves:
         if move.ref.startswith(refs.ORDERS):
-            _tell_order(screen, receipt, move.ref.partition("/")[2])
+            _tell_order(session, screen, receipt, move.ref.partition("/")[2])
             continue
         name = short if screen.err.isatty() else str  # programs get the whole digest, as in the receipt
         screen.say(f"{move.ref}: {name(move.before) or 'nothing'} → {name(move.after) or 'nothing'}")
         if not move.ref.startswith(refs.PUBLISHED):
+            continue
+        if any(dataset in ("", receipt.dataset) for dataset, _ in session.undelivered):
+            screen.say("its public files are not all as the ref says yet: correct the problem above, then `kfm resume`")
             continue
         after, before = (v and published_folder(session, receipt.dataset, v) for v in (move.after, move.before))
         if after:
@@ -237,11 +240,15 @@ def tell_moves(session: Session, screen: Screen, receipt: Receipt) -> None:
             screen.say(f"{waiting} waiting: `kfm resume` takes {'it' if waiting == 1 else 'them'} up")
 
 
-def _tell_order(screen: Screen, receipt: Receipt, order: str) -> None:
+def _tell_order(session: Session, screen: Screen, receipt: Receipt, order: str) -> None:
+    from kfm.app.runs.change_requests import next_signature
+
     said = {
-        "operation.request": f"others must agree first: change request {order}, see `kfm review show {order}`",
+        "operation.request": f"requested as change request {order}, nothing has moved: see `kfm review show {order}`",
         "operation.approve": f"{receipt.actor} approved change request {order}",
         "operation.reject": f"{receipt.actor} rejected change request {order}",
         "operation.expire": f"change request {order} has expired",
     }
     screen.say(said.get(receipt.job_type, f"done by change request {order}"))
+    if receipt.job_type in ("operation.request", "operation.approve") and (who := next_signature(session, order)):
+        screen.say(who)

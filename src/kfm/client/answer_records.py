@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from kfm.app.data.answers import Explanation, PlanPreview, Status
+from kfm.app.data.answers import DatasetStatus, Explanation, PlanPreview, Status
 from kfm.app.provenance.explain import written
 from kfm.app.runs.execution import Outcome, Undelivered, problem_of
 from kfm.client.display import Displayable, as_html, as_text, short
@@ -135,7 +135,7 @@ class Overview(Status, frozen=True):
                     one.dataset,
                     short(one.version) or ("protected" if one.is_made else ""),
                     one.as_of,
-                    "no" if not one.is_public else "older" if one.is_behind else "yes",
+                    _public(one),
                     one.freshness,
                     one.held_rows or "yes" if one.is_held else "",
                     "yes" if one.is_frozen else "",
@@ -187,3 +187,9 @@ R = TypeVar("R", Planned, Explained, Overview)
 def shown_as(kind: type[R], record: msgspec.Struct) -> R:
     """Return the record converted to `kind`, a subclass that displays itself."""
     return kind(**{name: getattr(record, name) for name in record.__struct_fields__})
+
+
+def _public(one: DatasetStatus) -> str:
+    if not one.is_public:
+        return "withdrawn" if one.is_withdrawn else "no"
+    return "older" if one.is_behind or one.withdrawal is not None else "yes"

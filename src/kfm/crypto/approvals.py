@@ -278,6 +278,56 @@ def _missing(request: ApprovalRequest, whose: str, rule: ApprovalRule, keys: Key
     return reasons
 
 
+class Awaited(NamedTuple):
+    """Signatures that a request still needs: how many, in which role, and the people who could give them."""
+
+    number: int
+    role: str
+    people: list[str]
+
+
+def awaited(request: ApprovalRequest, acts: Iterable[Act], keys: Keys, *, now: str) -> list[Awaited]:
+    """Return the signatures that are missing, and who has a valid key to give them. Empty if none is missing."""
+    rule, acts = RULES.get(request.action), list(acts)
+    if rule is None:
+        return []
+    found = []
+    for whose in request.custodian.split() or [""]:
+        signed = _signed_by(request, whose, acts, keys, now)
+        count, roles = _approvals_left(request, whose, rule, keys, signed)
+        if count > 0:
+            people = {key.person for key in keys.keys.values() if keys.live(key.id, "act", now)}
+            others = people - signed.approved - {request.requester}
+            able = {each for each in others if any(_may_act(keys, each, role, whose) for role in roles)}
+            found.append(Awaited(count, " or ".join(sorted(roles)), sorted(able)))
+        custodian = keys.custodians.get(whose)
+        left = custodian.threshold - len(signed.community) if rule.community and custodian else 0
+        if custodian and custodian.community and left > 0:
+            members = {keys.keys[each].person for each in custodian.community if keys.live(each, "community", now)}
+            able = members - signed.community - {request.requester}
+            found.append(Awaited(left, f"member of the community of {whose}", sorted(able)))
+    return found
+
+
+def _approvals_left(
+    request: ApprovalRequest, whose: str, rule: ApprovalRule, keys: Keys, signed: _Signers
+) -> tuple[int, set[Role]]:
+    """Return how many approvals are missing, and the roles of which one is enough for each."""
+    stewards = {person for person in signed.approved if keys.is_steward(person, whose)}
+    if request.params.get("review") == "two":
+        return 2 - len(stewards), {"steward"}
+    if whose and rule.guarded:
+        return rule.guarded - len(stewards), {"steward"}
+    left = rule.approvals - len(_counted(rule, keys, signed, stewards))
+    if rule.a_steward and not (stewards or keys.is_steward(request.requester, whose)):
+        return max(left, 1), {"steward"}
+    return left, {rule.approvers, "steward"} if rule.a_steward else {rule.approvers}
+
+
+def _may_act(keys: Keys, person: str, role: Role, whose: str) -> bool:
+    return keys.is_steward(person, whose) if role == "steward" else keys.has_role(person, role)
+
+
 def _counted(rule: ApprovalRule, keys: Keys, signed: _Signers, stewards: set[str]) -> set[str]:
     if rule.approvers == "steward":
         return stewards

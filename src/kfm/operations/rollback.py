@@ -11,6 +11,7 @@ from kfm.model.operation_target import Aim
 from kfm.model.records import RefEntry, RefMove, Trigger
 from kfm.model.updater import Sources
 from kfm.operations.move_updater import NOTHING, MoveUpdater, check_digest
+from kfm.projections.live_versions import withdrawn_versions
 
 
 class Rollback(MoveUpdater):
@@ -63,6 +64,12 @@ class Rollback(MoveUpdater):
         check_digest(target)
         if all(target not in (entry.before, entry.after) for entry in entries):
             raise Refused(f"{ref} was never at {target}", hint=f"see `kfm refs history {ref}`")
+        taken_back = withdrawn_versions(entries).get(target) if ref.startswith(refs.PUBLISHED) else None
+        if taken_back is not None and not trigger.reason.strip():
+            raise Refused(
+                f"{name} {target[:19]} was withdrawn by {taken_back.actor} at {taken_back.ts}",
+                hint=f"it is published again only with a reason: `kfm rollback {name} --to {target[7:23]} --reason …`",
+            )
         return Aim(sources.ref(ref), target)
 
 
@@ -74,6 +81,6 @@ def _rolled_back_already(name: str, entries: Sequence[RefEntry]) -> Refused:
     what = "to go forward again" if last.before else "to withdraw it again"
     return Refused(
         f"{last.ref} was rolled back already, from {last.before or 'nothing'} to {last.after or 'nothing'}",
-        hint=f"{what}: `kfm rollback {name}{ref} --to {last.before[:23] or 'nothing'}`; "
+        hint=f"{what}: `kfm rollback {name}{ref} --to {last.before[:23] or 'nothing'} --reason …`; "
         f"any other version is named with --to as well, see `kfm refs history {last.ref}`",
     )

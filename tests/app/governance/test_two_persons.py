@@ -79,6 +79,21 @@ def test_two_stewards_of_that_custodian_who_did_not_ask_are_enough(museum: Site)
     assert museum.kfm("doctor", "--deep").code == 0
 
 
+def test_a_request_says_that_nothing_moved_who_signs_next_and_how(museum: Site) -> None:
+    asked = museum.kfm("promote", GAUGES, "--key", museum.key("olli"), "--reason", "spring release")
+    order = museum.kfm("review", "list", "--json").data[0]["id"]
+    assert asked.code == 4
+    said = f"{asked.out}{asked.err}"
+    assert "done" not in said and "requested" in asked.out
+    assert f"requested as change request {order}, nothing has moved: see `kfm review show {order}`" in said
+    assert f"next to sign: 2 stewards (sam, stu, sue), with `kfm review approve {order} --key FILE`" in said
+    assert (
+        "next to sign: one steward (sam, stu)" in museum.kfm("review", "approve", order, "--key", museum.key("sue")).err
+    )
+    last = museum.kfm("review", "approve", order, "--key", museum.key("sam"))
+    assert last.code == 0 and "next to sign" not in last.err and museum.ref(PUBLISHED)
+
+
 def test_nobody_signs_for_what_he_asked_for(museum: Site) -> None:
     museum.add(
         "stu-works", "--role", "operator", "--custodian", "museum", person="stu", signed_by=("ada", "sue", "sam")
@@ -150,7 +165,8 @@ def test_an_order_is_used_once(museum: Site) -> None:
     back = ("rollback", GAUGES, "--to", "nothing", "--key", museum.key("olli"), "--reason", "wrong")
     assert museum.kfm(*back).code == 0, "to make things safer takes one"
     assert not museum.ref(PUBLISHED)
-    assert museum.kfm("promote", GAUGES).code == 4
+    again = ("--to", museum.ref(f"processed/{GAUGES}"), "--reason", "right after all")
+    assert museum.kfm("promote", GAUGES, *again).code == 4
     assert denied(museum, "promote")
     assert approve(museum, order, "stu") == 4, "it is over"
     assert denied(museum, "approve")

@@ -10,7 +10,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from kfm.app.authority.authorization import change_requests
+from kfm.app.authority.withdrawals import withdrawal
 from kfm.app.maintenance.doctor import at_a_glance
 from kfm.app.runs.change_requests import request_status
 from kfm.app.runs.due_schedules import is_overdue, schedule_statuses
@@ -23,6 +26,7 @@ from kfm.model import refs
 from kfm.model.labels import PUBLISHABLE, Level
 from kfm.model.records import DatasetVersion, LedgerEntry, Record
 from kfm.model.reports.freshness_record import Verdict as Fresh
+from kfm.model.reports.withdrawal import Withdrawal
 from kfm.store.filesystem_check import CheckResult
 
 if TYPE_CHECKING:
@@ -42,7 +46,8 @@ class DatasetStatus(Record, frozen=True):
     is_made: bool
     is_public: bool  # a version is published
     is_withdrawn: bool  # versions were published, and none is now
-    is_behind: bool  # a version waits to be promoted
+    is_behind: bool  # a version waits to be promoted; a withdrawn one does not
+    withdrawal: Withdrawal | None  # of the processed version, if that was public and was taken back
     level: Level
     as_of: str  # when the published version was made, else the processed one
     age_min: int | None
@@ -65,7 +70,14 @@ class DatasetStatus(Record, frozen=True):
     @property
     def is_quiet(self) -> bool:
         """Whether nothing about this dataset needs attention."""
-        wants = (self.is_behind, self.is_held, self.is_frozen, self.is_undelivered, self.is_failing)
+        wants = (
+            self.is_behind,
+            self.withdrawal is not None,
+            self.is_held,
+            self.is_frozen,
+            self.is_undelivered,
+            self.is_failing,
+        )
         return self.is_made and not (any(wants) or self.waiting or self.unfinished or self.freshness == "late")
 
 
@@ -148,6 +160,8 @@ class _StatusReader:
             declared = self.session.config.datasets.get(name)
             fresh = judged(declared.freshness if declared is not None else None, as_of_ms, self.now_ms)
         last = self._last(name)
+        is_other = name in self.made and self.made[name] != self.public.get(name)
+        taken_back = withdrawal(self.session, name, self.made[name]) if is_other else None
         return DatasetStatus(
             dataset=name,
             version=self.made.get(name, "") if may_be_told else "",
@@ -155,7 +169,8 @@ class _StatusReader:
             is_made=name in self.made,
             is_public=name in self.public,
             is_withdrawn=name not in self.public and self._was_public(name),
-            is_behind=name in self.made and self.made[name] != self.public.get(name),
+            is_behind=is_other and taken_back is None,
+            withdrawal=taken_back if taken_back is None or may_be_told else _unnamed(taken_back),
             level=level,
             as_of=rfc3339(as_of_ms) if shown is not None else "",
             age_min=max(self.now_ms - as_of_ms, 0) // MINUTE_MS if shown is not None else None,
@@ -182,6 +197,10 @@ class _StatusReader:
         """Return the last ledger entry of a run that made this dataset or tried to."""
         entries = islice(self.session.state.ledger.entries_of(name), LOOKED_AT)
         return next((entry for entry in entries if entry.op_type == "ingest"), None)
+
+
+def _unnamed(one: Withdrawal) -> Withdrawal:
+    return msgspec.structs.replace(one, version="", current="")
 
 
 def _by_name(refs: Iterator[tuple[str, str]]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kfm.app.authority.label_match import check_all
 from kfm.app.authority.run_setup import context_of
+from kfm.app.authority.withdrawals import publish_again, withdrawal, withdrawn_line
 from kfm.app.previews.branch_previews import below, sweep
 from kfm.app.previews.git_branches import Repository
 from kfm.app.runs.change_requests import operate
@@ -108,6 +109,9 @@ def _of(session: Session, each: PreviewedDataset) -> Iterator[Difference]:
         yield other("base.moved", each.base, processed, f"processed/{name} has moved since it was previewed")
     if published not in (each.published, each.version):
         yield other("published.moved", each.published, published, f"published/{name} has moved since it was previewed")
+    if (taken_back := withdrawal(session, name, each.version)) is not None:
+        again = f"it was {withdrawn_line(taken_back)}; to publish it again: `{publish_again(name, each.version)}`"
+        yield other("version.withdrawn", each.version, published, again)
     if (processed, published) != (each.version, each.version):
         yield from _sources(session, each)
         yield from _artifacts(session, each)

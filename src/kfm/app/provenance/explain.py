@@ -11,6 +11,7 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING
 
+from kfm.app.authority.withdrawals import withdrawal, withdrawn_line
 from kfm.app.provenance.present_labels import ended_by, present_labels
 from kfm.app.runs.resolve import Thing, datasets, find_thing
 from kfm.delivery.public_runs import entry_of, public_run
@@ -238,20 +239,21 @@ def _published(session: Session, dataset: str, version: str) -> PublicRun | None
 
 
 def _since(session: Session, dataset: str, version: str) -> list[Line]:
-    """Return what became of a published version: which run put another one in its place, or took it back."""
+    """Return what became of a published version: which run put another one in its place, or who withdrew it and why."""
     moves = list(session.state.refs.history(refs.published(dataset))) if version else []
     after = ended_by(moves, version)
     if after is None:
         return []
-    run = _public_run(session, after.run_id)
-    if not moves[-1].after:
-        text = f"Nothing of {dataset} is public today: {moves[-1].op} took it back at {moves[-1].ts}."
-        run = _public_run(session, moves[-1].run_id)
-    elif after.after:
-        text = f"It is no longer the current public version: {after.op} put another one in its place at {after.ts}."
+    taken_back = withdrawal(session, dataset, version)
+    if taken_back is not None:
+        run = _public_run(session, taken_back.run_id)
+        public = moves[-1].after
+        now = f"Version {public[7:23]} is public today." if public else f"Nothing of {dataset} is public today."
+        said = [f"It was {withdrawn_line(taken_back).rstrip('.')}.", now]
     else:
-        text = f"{after.op} took it back at {after.ts}, and another version was published since."
-    return [Line(about="published", text=text, cites=(run.receipt_digest,))]
+        run = _public_run(session, after.run_id)
+        said = [f"It is no longer the current public version: {after.op} put another one in its place at {after.ts}."]
+    return [Line(about="published", text=text, cites=(run.receipt_digest,)) for text in said]
 
 
 def _last_good(session: Session, dataset: str) -> PublicRun | None:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
+from kfm.app.authority.withdrawals import as_withdrawal, publish_again, withdrawal, withdrawn_line
 from kfm.app.provenance.dependency_graph import graph
 from kfm.app.provenance.explain import explain_thing
 from kfm.app.provenance.present_labels import present_labels
@@ -25,6 +26,7 @@ from kfm.errors import EXIT_CODES, KfmError, Refused
 from kfm.model import refs
 from kfm.model.public_run import PublicRun
 from kfm.model.records import Receipt, Record, RefEntry, Run
+from kfm.model.reports.withdrawal import Withdrawal
 from kfm.projections.live_versions import live_versions
 
 if TYPE_CHECKING:
@@ -261,8 +263,11 @@ def _unpublished(session: Session, dataset: str) -> Iterator[Reason]:
     made, public = (session.state.refs.at(refs.in_zone(zone, dataset)) for zone in ("processed", "published"))
     history = list(session.state.refs.history(refs.published(dataset), reverse=True, limit=1))
     open_ = present_labels(session, dataset, made).may_be_public if made else True
-    if history and not public:
-        yield _withdrawn(dataset, history[0], again=bool(made) and open_)
+    taken_back = withdrawal(session, dataset, made)
+    if taken_back is not None:
+        yield _withdrawn(session, dataset, taken_back)
+    elif history and not public:
+        yield _nothing_public(dataset, history[0], again=bool(made) and open_)
     if not made or made == public or not open_:  # `_masked` says why it is not public, and what to do
         return
     broken = []
@@ -273,14 +278,23 @@ def _unpublished(session: Session, dataset: str) -> Iterator[Reason]:
     for one in broken:
         kind: What = "approval" if one.rule.startswith(THEIRS) else "blocked"
         yield Reason(what=kind, why=f"the gate before Published requires: {one.asks}", do=one.remedy, rule=one.rule)
-    if not broken:
+    if not broken and taken_back is None:
         said = f"{made[:19]} was made and is not published"
         yield Reason(what="unpublished", why=said, do=f"kfm publish {dataset} --reason …", cites=(made,))
 
 
-def _withdrawn(dataset: str, last: RefEntry, *, again: bool) -> Reason:
-    """Return the reason of a withdrawal. It names the command that publishes again only if the labels allow it."""
-    said = f"{last.op} took it back, by {last.actor}"
+def _withdrawn(session: Session, dataset: str, one: Withdrawal) -> Reason:
+    """Return the reason of a version that was withdrawn. It names the command that publishes it again only if the
+    labels allow it."""
+    again = present_labels(session, dataset, one.version).may_be_public
+    do = publish_again(dataset, one.version) if again else f"kfm labels show {dataset}"
+    said = f"{one.version[:19]} was {withdrawn_line(one)}"
+    return Reason(what="withdrawn", why=said, do=do, since=one.at, cites=(one.run_id,))
+
+
+def _nothing_public(dataset: str, last: RefEntry, *, again: bool) -> Reason:
+    """Return the reason why nothing of a dataset is public although its last version was never withdrawn itself."""
+    said = f"nothing of it is public: {last.before[:19]} was {withdrawn_line(as_withdrawal(last, last.before))}"
     do = f"kfm publish {dataset} --reason …" if again else f"kfm labels show {dataset}"
     return Reason(what="withdrawn", why=said, do=do, since=last.ts, cites=(last.run_id,))
 
@@ -374,6 +388,9 @@ def _of_version(session: Session, dataset: str, version: str) -> Iterator[Reason
         return
     was = [move for move in moves if move.after == version]
     if was and version in live_versions(moves, public_retention(session, dataset)):
+        return
+    if (taken_back := withdrawal(session, dataset, version)) is not None:
+        yield _withdrawn(session, dataset, taken_back)
         return
     if was:
         after = next((move for move in moves if move.n > was[-1].n), None)

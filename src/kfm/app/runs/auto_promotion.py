@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 from kfm.app.authority.classification import declared_settings
 from kfm.app.authority.run_setup import guards_of
+from kfm.app.authority.withdrawals import publish_again, withdrawal, withdrawn_line
 from kfm.app.runs.run_control import run_operation
 from kfm.errors import Broken, Busy, Conflict, Denied, Fenced, KfmError, Moved, Sovereignty
 from kfm.model import refs
 from kfm.model.records import Classification, Decision, Receipt, RefEntry, RefMove
 from kfm.model.zone_requests import Asking
+from kfm.projections.live_versions import withdrawn_versions
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
@@ -62,17 +64,24 @@ def promote(session: Session, dataset: str, tell: Tell, note: Note = _ignore, *,
     if not made or made == public or any(refs.is_frozen(at(flag)) for flag in refs.switches(dataset)):
         return
     from kfm.operations.move_updater import NOTHING
+    from kfm.operations.promotion import AutomaticPromotion
 
     try:
         who = taken_back(session, dataset, made)
         if who is not None:
-            note(dataset, f"not published by itself: {who.actor} took it back; `kfm publish {dataset}` publishes it")
+            note(dataset, _left_alone(session, dataset, made, who))
             return
         check_plainly_public(session, dataset, made)
         check_not_denied(session, dataset, RefMove(ref=refs.published(dataset), before=public, after=made))
         reason = f"promote: auto, after run {after}" if after else "promote: auto, left by an earlier command"
         receipt = run_operation(
-            session, "promote", dataset, {"to": made, "before": public or NOTHING}, reason=reason, actor=ACTOR
+            session,
+            "promote",
+            dataset,
+            {"to": made, "before": public or NOTHING},
+            reason=reason,
+            actor=ACTOR,
+            updater=AutomaticPromotion(),
         )
     except Broken:
         raise
@@ -153,10 +162,28 @@ def _is_closed(said: Classification | None) -> bool:
     return said is not None and (said.level != "public" or bool(said.custodians))
 
 
+def _left_alone(session: Session, dataset: str, version: str, who: RefEntry) -> str:
+    """Return why the automation does not publish a version, and the command that does."""
+    known = withdrawal(session, dataset, version)
+    if known is not None:
+        return (
+            f"not published: {version[:19]} was {withdrawn_line(known)}. The same bytes stay withdrawn however often "
+            f"they are built; to publish them again: `{publish_again(dataset, version)}`"
+        )
+    return (
+        f"not published by itself: {who.actor} returned to another version after {version[:19]} was built; "
+        f"`kfm publish {dataset}` publishes it"
+    )
+
+
 def taken_back(session: Session, dataset: str, version: str) -> RefEntry | None:
     """Return the move that took this version back, or that returned to an older one while this one was processed. None
-    if the version was published since, or is newer than that move."""
+    if the version was published since, or is newer than that move. A version is its bytes: the same bytes, built again,
+    are the version that was taken back."""
     entries = list(session.state.refs.history(refs.published(dataset)))
+    withdrawn = withdrawn_versions(entries).get(version)
+    if withdrawn is not None:
+        return withdrawn
     position = max((at for at, entry in enumerate(entries) if entry.op != "promote"), default=-1)
     if position < 0:
         return None

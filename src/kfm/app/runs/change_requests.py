@@ -21,7 +21,7 @@ from kfm.app.authority.run_setup import guards_of
 from kfm.app.runs.label_adoption import adopt_signed_labels
 from kfm.app.runs.run_control import run_operation
 from kfm.clock import parse_instant, rfc3339
-from kfm.crypto.approvals import Act, Kind, decide, sign_act
+from kfm.crypto.approvals import Act, Kind, awaited, decide, sign_act
 from kfm.crypto.change_request import MAY_COME, Order
 from kfm.crypto.key_list import Keys
 from kfm.crypto.signatures import Signer
@@ -249,6 +249,25 @@ def carry_out(session: Session, order: Order) -> Iterator[Receipt]:
 def _was_used(session: Session, order: Order) -> bool:
     """Return whether another signer has already run this request, which is no failure here."""
     return find(session, order.request.id).state == "used"
+
+
+def next_signature(session: Session, start: str) -> str:
+    """Return who signs a change request next, and the command that signs; empty if it waits for nobody."""
+    order, keys = find(session, start), in_force(session)
+    if keys is None or order.state != "open":
+        return ""
+    said = []
+    for count, role, people in awaited(order.request, order.acts, keys, now=now(session)):
+        who = (
+            f"one {role}"
+            if count == 1
+            else f"{count} {role.replace('steward', 'stewards').replace('member', 'members')}"
+        )
+        names = f" ({', '.join(people)})" if people else ", and the key list has none besides those who signed"
+        said.append(f"{who}{names}")
+    if not said:
+        return ""
+    return f"next to sign: {'; '.join(said)}, with `kfm review approve {order.request.id} --key FILE`"
 
 
 class RequestStatus(msgspec.Struct, frozen=True):

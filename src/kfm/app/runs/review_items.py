@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kfm.app.authority.private_reasons import shown_reason
+from kfm.app.authority.withdrawals import withdrawing_move
 from kfm.app.runs.queries import held_sources
 from kfm.app.session.protection_files import readable_objects
 from kfm.app.session.review_item import ReviewItem
 from kfm.errors import KfmError
 from kfm.model import refs
 from kfm.model.manifests import changes
-from kfm.model.records import Receipt
+from kfm.model.records import Receipt, RefEntry
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
@@ -105,13 +106,22 @@ def _against(receipt: Receipt) -> list[dict[str, str]]:
 
 
 def _difference(session: Session, dataset: str) -> dict[str, str]:
-    """Return the published version, the one that would replace it, and the number of keys in which they differ."""
+    """Return the published version, the one that would replace it, the number of keys in which they differ, and who
+    withdrew the latter before, if that happened."""
     before, after = (session.state.refs.at(refs.in_zone(zone, dataset)) or "" for zone in ("published", "processed"))
     if not after:
         return {}
     try:
-        said = [each.what for each in changes(readable_objects(session), before, after)]
-        counted = ", ".join(f"{said.count(what)} {what}" for what in ("added", "changed", "removed"))
+        kinds = [each.what for each in changes(readable_objects(session), before, after)]
+        counted = ", ".join(f"{kinds.count(what)} {what}" for what in ("added", "changed", "removed"))
     except KfmError:
         counted = "not shown: its key is not at hand"
-    return {"before": before or "nothing", "after": after, "keys": counted}
+    said = {"before": before or "nothing", "after": after, "keys": counted}
+    move = withdrawing_move(session, dataset, after)
+    return {**said, **(withdrawal_evidence(session, move) if move is not None else {})}
+
+
+def withdrawal_evidence(session: Session, move: RefEntry) -> dict[str, str]:
+    """Return by whom, when and why the version was withdrawn that a request would publish again."""
+    why = shown_reason(session, move.reason)
+    return {"withdrawn": f"by {move.actor} at {move.ts}" + (f": {why}" if why else "")}

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from kfm.app.authority.authorization import change_requests
 from kfm.app.authority.effective_levels import shown_levels
 from kfm.app.authority.private_reasons import shown_reason
+from kfm.app.authority.withdrawals import withdrawing_move
 from kfm.app.runs.change_requests import DOES, request_status
-from kfm.app.runs.review_items import gate_items, held_items
+from kfm.app.runs.review_items import gate_items, held_items, withdrawal_evidence
 from kfm.app.session.review_item import ReviewItem
 from kfm.crypto.approvals import ApprovalRequest
 from kfm.errors import BadInput
@@ -45,6 +46,7 @@ def request_items(session: Session) -> Iterator[ReviewItem]:
                 "params": request.params,
                 **_levels(request),
                 **_difference(session, request),
+                **_withdrawn(session, request, now.state),
                 "signed": [{"kind": kind, "person": person, "at": at} for kind, person, at in now.signed],
             },
         )
@@ -54,6 +56,14 @@ def _levels(request: ApprovalRequest) -> dict[str, list[dict[str, str]]]:
     """Return the effective levels that a request names; nothing for public data."""
     lines = shown_levels(request.params)
     return {"levels": [{"effective level before and after": line} for line in lines]} if lines else {}
+
+
+def _withdrawn(session: Session, request: ApprovalRequest, state: str) -> dict[str, str]:
+    """Return who withdrew the version that a pending request would publish again; nothing for other requests."""
+    if state not in ("open", "approved") or request.action not in ("promote", "rollback"):
+        return {}
+    move = withdrawing_move(session, request.dataset, request.after)
+    return withdrawal_evidence(session, move) if move is not None else {}
 
 
 def _difference(session: Session, request: ApprovalRequest) -> dict[str, list[dict[str, str]]]:

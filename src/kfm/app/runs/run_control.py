@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kfm.engine.run_context import RunContext
     from kfm.model.records import Fetched, FetchRequest, Receipt, Run, Trigger
     from kfm.model.updater import Updater
+    from kfm.operations.move_updater import MoveUpdater
 
 Tell = Callable[[str, KfmError], None]
 
@@ -75,11 +76,13 @@ def run_operation(
     *,
     reason: str = "",
     actor: str = "",
+    updater: MoveUpdater | None = None,
 ) -> Receipt:
-    """Run an operation, such as promote, rollback, freeze or thaw, and return its receipt."""
+    """Run an operation, such as promote, rollback, freeze or thaw, and return its receipt. A caller may give the
+    updater that does it instead of the usual one."""
     from kfm.operations.registry import operations
 
-    updater = operations()[name]()
+    updater = updater or operations()[name]()
     if reason:
         from kfm.app.authority.private_reasons import private_reason
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kfm.app.authority.private_reasons import shown_reason
+from kfm.app.authority.withdrawals import withdrawn_moves
 from kfm.app.runs.queries import (
     ref_history,
     short_run,
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     import argparse
 
     from kfm.cli.parser import Parser
+    from kfm.model.records import RefEntry
+    from kfm.model.reports.withdrawal import Withdrawal
 
 
 def arguments(parser: Parser) -> None:
@@ -44,14 +47,15 @@ def refs_history(options: argparse.Namespace, screen: Screen) -> int:
     ref = check_ref(options.ref)
     with opened(options, screen, "read") as session:
         moves = ref_history(session, ref)
+        taken_back = withdrawn_moves(moves)
         if screen.json:
-            screen.data(moves)
+            screen.data([_with_withdrawal(move, taken_back.get(move.n)) for move in moves])
         else:
             narrow = 0 < screen.width() < 110
             when = (lambda ts: ts[:16].replace("T", " ")) if narrow else str
             name = (lambda digest: short(digest).removeprefix("sha256:")) if narrow else short
             screen.table(
-                ("n", "when", "op", "from", "to", "actor", "reason", "run"),
+                ("n", "when", "op", "from", "to", *(["now"] if taken_back else []), "actor", "reason", "run"),
                 [
                     (
                         e.n,
@@ -59,6 +63,7 @@ def refs_history(options: argparse.Namespace, screen: Screen) -> int:
                         e.op,
                         name(e.before),
                         name(e.after),
+                        *(["withdrawn" if e.n in taken_back else ""] if taken_back else []),
                         e.actor,
                         shown_reason(session, e.reason),
                         short_run(session, e.run_id),
@@ -67,3 +72,9 @@ def refs_history(options: argparse.Namespace, screen: Screen) -> int:
                 ],
             )
     return 0
+
+
+def _with_withdrawal(move: RefEntry, taken_back: Withdrawal | None) -> dict[str, Any]:
+    import msgspec
+
+    return {**msgspec.to_builtins(move), "withdrawn": taken_back}

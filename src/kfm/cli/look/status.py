@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.app.authority.withdrawals import withdrawn_line
 from kfm.app.maintenance.status import status as look
 from kfm.cli.render import clean, span
 from kfm.cli.session import known_dataset, opened, settings
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from kfm.app.maintenance.status import DatasetStatus, NextStep, Status
     from kfm.cli.parser import Parser
     from kfm.cli.render import Screen
+    from kfm.model.reports.withdrawal import Withdrawal
 
 
 SHOWN = 20  # how many datasets that need no attention are listed
@@ -25,7 +27,8 @@ WIDTH = 80
 
 MORE = """\
 VERSION is the start of a digest, as `kfm diff` takes it; AGE is the age of that version. It is the public
-version, or else the last one built; `newer built` says that the last one built is not public. PUBLIC says
+version, or else the last one built; `newer built` says that the last one built is not public, `newer
+withdrawn` that it was public and taken back: `kfm why-not` says how to publish it again. PUBLIC says
 `withdrawn` if versions were public and none is now. Among many datasets those that need attention come
 first, and the others are only counted. Protected data shows neither counts nor versions. exit: 0, or with
 --check 3 if something is wrong: a dataset is late, its last run failed or was interrupted, something is
@@ -67,6 +70,9 @@ def _tell(screen: Screen, found: Status, *, everything: bool) -> None:
         )
     if quiet := len(found.datasets) - len(listed):
         screen.line(f"… and {quiet} more; `kfm status --all` lists them")
+    for each in listed:
+        if each.withdrawal is not None:
+            screen.text(_folded(_withdrawn(each.dataset, each.withdrawal)))
     screen.line()
     _tell_next(screen, found.next)
     bad = [check for check in found.checks if not check.ok]
@@ -103,6 +109,11 @@ def _first_of_each(steps: list[NextStep]) -> list[NextStep]:
     return found
 
 
+def _withdrawn(dataset: str, one: Withdrawal) -> str:
+    named = f"{dataset} {one.version.removeprefix('sha256:')[:12]}".rstrip()
+    return clean(f"{named} was {withdrawn_line(one)}")
+
+
 def _folded(text: str) -> str:
     import textwrap
 
@@ -134,6 +145,8 @@ def _words(each: DatasetStatus) -> Iterator[str]:
         yield each.last_outcome
     if each.is_public and each.is_behind:
         yield "newer built"
+    if each.is_public and each.withdrawal is not None:
+        yield "newer withdrawn"
     if each.late_min:
         yield f"late by {span(each.late_min)}"
     if each.is_frozen:

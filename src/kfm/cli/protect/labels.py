@@ -8,7 +8,7 @@ from kfm.app.authority.effective_levels import shown_levels
 from kfm.app.authority.keyring import in_force
 from kfm.app.authority.label_change import clear_copies
 from kfm.app.authority.labels_in_force import is_as_signed
-from kfm.app.runs.change_requests import find
+from kfm.app.runs.change_requests import find, next_signature
 from kfm.app.runs.execution import operation_request, work
 from kfm.app.session.input_checks import one_line
 from kfm.app.session.key_list_file import key_list_of_file
@@ -158,6 +158,7 @@ class _Done(NamedTuple):
     changed: bool
     code: int = 0
     order: str = ""  # others must sign it first
+    who: str = ""  # who signs next
 
 
 def _signed(options: argparse.Namespace, screen: Screen, made: Change, said: dict[str, str]) -> _Done:
@@ -172,13 +173,15 @@ def _signed(options: argparse.Namespace, screen: Screen, made: Change, said: dic
         )
         receipts = work(session, [asked], tally).receipts
     moves = [(receipt.job_type, move.ref) for receipt in receipts for move in receipt.moves]
+    who = ""
     order = next((ref.partition("/")[2] for kind, ref in moves if kind == "operation.request"), "")
     done = any(kind == "operation.labels" for kind, _ in moves)
     if order:
         with opened(options, screen, "read") as session:
             for line in shown_levels(find(session, order).request.params):
                 screen.say(line)
-    return _Done(done, tally.code or (EXIT_CODES["denied"] if order else 0), order)
+            who = next_signature(session, order)
+    return _Done(done, tally.code or (EXIT_CODES["denied"] if order else 0), order, who)
 
 
 def _tell_change(
@@ -195,7 +198,8 @@ def _tell_change(
     elif options.dry_run:
         screen.say("nothing was written")
     elif done.order:
-        screen.say(f"others must agree first: change request {done.order}, see `kfm review show {done.order}`")
+        screen.say(f"requested as change request {done.order}, nothing has moved: see `kfm review show {done.order}`")
+        screen.say(done.who)
     elif done.changed:
         screen.say(f"the label on {made.target} holds from now on")
     if made.lost is not None and made.changes and not options.dry_run:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kfm.cli.operation import operate_on_dataset
+from kfm.app.authority.withdrawals import publishable_versions
+from kfm.cli.operation import digest_meant, operate_on_dataset
 from kfm.cli.render import Screen
+from kfm.cli.session import known_dataset, opened, settings
+from kfm.errors import BadInput
+from kfm.model import refs
+from kfm.model.names import is_digest
 
 if TYPE_CHECKING:
     import argparse
@@ -14,16 +19,39 @@ if TYPE_CHECKING:
 
 
 MORE = """\
+A version that was rolled back or withdrawn is published again only if --to names it and --reason says why.
 `kfm promote` is the same command. `kfm reconcile` compares and repairs public files."""
 
 
 def arguments(parser: Parser) -> None:
     parser.add_argument("dataset", metavar="DATASET", help="its name in kfm.yml")
     parser.add_argument("--dry-run", action="store_true", help="only show what would move")
+    parser.add_argument(
+        "--to",
+        default=None,
+        metavar="DIGEST",
+        help="a withdrawn version, or the start of its digest (default: the processed version)",
+    )
     parser.add_person()
     parser.add_signing()
     parser.set_defaults(handler=publish, reports=True)
 
 
 def publish(options: argparse.Namespace, screen: Screen) -> int:
-    return operate_on_dataset(options, screen, "promote", {})
+    params = {} if options.to is None else {"to": _version_meant(options, screen)}
+    return operate_on_dataset(options, screen, "promote", params)
+
+
+def _version_meant(options: argparse.Namespace, screen: Screen) -> str:
+    """Return the version that --to names. BadInput unless it is the processed version or a withdrawn one."""
+    resolved = settings(options)
+    name = known_dataset(options, screen, resolved, options.dataset)
+    with opened(options, screen, "read", resolved) as session:
+        known = publishable_versions(session, name)
+        public = session.state.refs.at(refs.published(name))
+    if is_digest(options.to) and options.to not in known | {public}:
+        raise BadInput(
+            f"{options.to[:19]} is neither the processed version of {name} nor a withdrawn one",
+            hint=f"to return to an earlier version: `kfm rollback {name} --to {options.to[7:23]} --reason …`",
+        )
+    return digest_meant(options.to, known | {public}, refs.published(name))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kfm.cli.operation import operate_on_dataset
+from kfm.cli.operation import digest_meant, operate_on_dataset
 from kfm.cli.render import Screen
 from kfm.cli.session import opened
-from kfm.errors import BadInput
 from kfm.model import refs
 from kfm.model.names import check_ref, dataset_id, is_digest
-from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -61,19 +59,7 @@ def _version_meant(options: argparse.Namespace, screen: Screen, text: str) -> st
     ref begins so."""
     if text == "nothing" or is_digest(text):
         return text
-    start = text.removeprefix("sha256:")
-    if not (4 <= len(start) < 64 and all(c in "0123456789abcdef" for c in start)):
-        raise BadInput(
-            f"{printable(text)} is not a digest", hint="give sha256:… or the start of it, see `kfm refs history REF`"
-        )
     ref = options.ref or refs.published(dataset_id(options.dataset))
     with opened(options, screen, "read") as session:
         known = {entry.after for entry in session.state.refs.history(ref)} - {""}
-    found = [digest for digest in known if digest.startswith(f"sha256:{start}")]
-    if len(found) != 1:
-        how_many = "no version" if not found else f"{len(found)} versions"
-        raise BadInput(
-            f"{how_many} of {ref} begins with {start}" if not found else f"{how_many} of {ref} begin with {start}",
-            hint=f"see `kfm refs history {ref}`",
-        )
-    return found[0]
+    return digest_meant(text, known, ref)

@@ -29,6 +29,7 @@ from kfm.scheduling.triggers import operation_trigger
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
+    from kfm.engine.guards import Guards
     from kfm.engine.run_context import RunContext
     from kfm.model.records import Fetched, FetchRequest, Receipt, Run, Trigger
     from kfm.model.updater import Updater
@@ -43,20 +44,25 @@ def run_trigger(session: Session, trigger: Trigger, updater: Updater | None = No
     Rules that are not in force yet are adopted first, and what they close is recalled.
     """
     guards = guards_of(session, trigger.dataset)
-    closes = guards.protection is not None or closes_a_dataset(session.resolved)
-    if session.mode == "write" and (closes or session.config.policy.folder):
-        from kfm.app.authority.recall import recall
+    if session.mode != "read":
+        _apply_rules(session, trigger.dataset, guards)
+    updater = updater or dataset_updater(session, trigger.dataset)
+    return _run(session, context_of(session, trigger, updater, guards=guards), patient=patient)
+
+
+def _apply_rules(session: Session, dataset: str, guards: Guards) -> None:
+    """Take the rules of the files into force, and recall what is closed. A recall needs no rule that can be read. A dry
+    run only shows what would be recalled."""
+    is_protected = guards.protection is not None
+    has_rules = is_protected or closes_a_dataset(session.resolved) or bool(session.config.policy.folder)
+    if has_rules and session.mode == "write":
         from kfm.app.authority.rule_adoption import adopt_rules
 
-        adopt_rules(session, trigger.dataset)
-        if closes:
-            session.recalled += recall(session)
-    elif session.mode != "read" and can_close(session.resolved, session.state):  # a rule cannot be read, or a dry run
+        adopt_rules(session, dataset)
+    if is_protected or can_close(session.resolved, session.state):
         from kfm.app.authority.recall import recall
 
         session.recalled += recall(session)
-    updater = updater or dataset_updater(session, trigger.dataset)
-    return _run(session, context_of(session, trigger, updater, guards=guards), patient=patient)
 
 
 def _run(session: Session, context: RunContext, *, patient: bool = True) -> Receipt:

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kfm import config
+from kfm.app.daemon import daemon_loop
+from kfm.app.runs.settlement import settle_session
+from kfm.app.session.session import open_session
 from tests.cli.conftest import Kfm
 from tests.engine.protected.conftest import dataset, installation
 
@@ -141,3 +145,19 @@ def test_a_pending_publication_waits_until_the_mistake_is_corrected(towns: Kfm) 
     Path("kfm.yml").write_text(right)
     assert towns("resume").code == 0
     assert is_out()
+
+
+def test_a_running_daemon_withdraws_what_a_changed_label_file_closes(
+    towns: Kfm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon_loop, "FILES_MS", 0)
+    with open_session(config.load(None, {})) as session:
+        daemon = daemon_loop.Daemon(session, [], lambda _about, problem: pytest.fail(str(problem)))
+        assert list(daemon.turn()) == [] and daemon.news() == []
+        text = Path("labels.yml").read_text()
+        Path("labels.yml").write_text(text.replace("sensitivity: public", "sensitivity: closed"))
+        assert list(daemon.turn()) == []
+        assert [line.partition(" withdrawn")[0] for line in daemon.news()] == ["towns: 1 version"]
+        settle_session(session)
+        assert published() == []
+        assert list(daemon.turn()) == [] and daemon.news() == []

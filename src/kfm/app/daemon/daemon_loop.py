@@ -17,6 +17,7 @@ from kfm.app.daemon.source_watch import Watch
 from kfm.app.previews.preview_expiry import DAYS, expired_previews, remove_expired
 from kfm.app.runs.due_schedules import Ticker, read_again, schedules_of
 from kfm.app.session.datasets import dataset_config
+from kfm.app.session.protection_files import can_close
 from kfm.app.session.session import Session
 from kfm.config.schedule_files import stamp
 from kfm.errors import BadInput, Broken, Busy, KfmError
@@ -44,7 +45,8 @@ class Daemon:
         self._datasets = datasets
         self._tell = tell
         self._goes_on = goes_on
-        self._files, self._config = stamp(session.resolved), _changed_at(session)
+        self._files, self._config = stamp(session.resolved), _changed_at(session.resolved.path)
+        self._protection: list[int] = []  # when the label file and the masking policies were changed
         self._files_at = session.clock.monotonic()
         self._swept_at: float | None = None
         self._news: list[str] = []
@@ -134,7 +136,8 @@ class Daemon:
         if 0 <= (now - self._files_at) * 1000 < FILES_MS:
             return
         self._files_at = now
-        if (config := _changed_at(session)) != self._config:
+        self._withdraw_closed()
+        if (config := _changed_at(session.resolved.path)) != self._config:
             self._config = config
             self._news.append("kfm.yml has changed: this process keeps the old settings; stop it and start it again")
         try:
@@ -150,6 +153,24 @@ class Daemon:
         self.readings += 1
         self._news.append(f"the schedule files have changed; number of schedules: {self.schedules}")
         session.log.event("schedules.changed", schedules=self.schedules)
+
+    def _withdraw_closed(self) -> None:
+        """Withdraw what the label file or a masking policy closes since it was changed."""
+        resolved = self._session.resolved
+        masks = [one.mask for dataset in resolved.config.datasets.values() for one in dataset.sources.values()]
+        found = [_changed_at(resolved.at(path)) for path in (resolved.config.labels, *masks) if path]
+        if found == self._protection:
+            return
+        self._protection = found
+        if can_close(resolved, self._session.state):
+            from kfm.app.authority.recall import recall, recalled_line
+
+            try:
+                self._news += [recalled_line(one) for one in recall(self._session)]
+            except Broken:
+                raise
+            except KfmError as problem:
+                self._report_problem("", problem)
 
     def news(self) -> list[str]:
         """Return new messages for the operator, each once."""
@@ -253,8 +274,9 @@ def _is_polled(session: Session) -> Callable[[str, str], bool]:
     return polled
 
 
-def _changed_at(session: Session) -> int:
+def _changed_at(path: str) -> int:
+    """Return when a file was changed; 0 if it is missing."""
     try:
-        return os.stat(session.resolved.path).st_mtime_ns
+        return os.stat(path).st_mtime_ns
     except OSError:
         return 0

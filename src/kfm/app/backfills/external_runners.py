@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from kfm.config import Resolved
     from kfm.scheduling.wake_times import Wake
 
-Kind = Literal["github", "tekton", "argo", "systemd", "cron"]
+Kind = Literal["github", "github-pulls", "tekton", "argo", "systemd", "cron"]
 State = Literal["current", "written", "stale", "absent", "secret"]
 
 FOLDER = "pipelines/runners"
 FILES: dict[Kind, tuple[str, ...]] = {
     "github": (".github/workflows/kfm.yml",),
+    "github-pulls": (".github/workflows/kfm-pulls.yml",),
     "tekton": (f"{FOLDER}/tekton.yml",),
     "argo": (f"{FOLDER}/argo.yml",),
     "systemd": (f"{FOLDER}/kfm.service", f"{FOLDER}/kfm.timer"),
@@ -58,6 +59,8 @@ class File(NamedTuple):
 
 def texts(resolved: Resolved, kind: Kind) -> dict[str, str]:
     """Return the files that this kind of runner needs, text by path."""
+    if kind == "github-pulls":
+        return {FILES[kind][0]: _pull_requests(resolved)}
     found = _wakes(resolved)
     crons = [each.cron() for each in found]
     place = _place(resolved)
@@ -83,6 +86,28 @@ def texts(resolved: Resolved, kind: Kind) -> dict[str, str]:
         service: runner_files.systemd_service(place),
         timer: runner_files.systemd_timer([_calendar(each) for each in found]),
     }
+
+
+def _pull_requests(resolved: Resolved) -> str:
+    """Return the workflow for pull requests. BadInput if the configuration names no repository for them."""
+    from kfm.projections.pull_request_workflow import pull_request_workflow
+
+    config, place = resolved.config, _place(resolved)
+    releases = config.publish.startswith("github:")
+    if not config.github.repository and not releases:
+        raise BadInput(
+            "github.repository is not set, and pull requests are in one",
+            hint="add a line like github: {repository: OWNER/NAME} to kfm.yml",
+        )
+    reference = config.github.token
+    if not reference.startswith("env:"):
+        raise BadInput(
+            "github.token lies in file:PATH, and GitHub's own machines have no such file",
+            hint="say token: env:GITHUB_TOKEN, or leave it out",
+        )
+    names = sorted({*place.variables, reference[4:]})
+    package = f"{DISTRIBUTION}=={__version__}"
+    return pull_request_workflow(package, _for_actions(names), place.kept, writes_releases=releases)
 
 
 def notes(resolved: Resolved, kind: Kind) -> Iterator[str]:

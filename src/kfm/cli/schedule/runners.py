@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kfm.cli.render import Screen
 
 
-KINDS = ("github", "tekton", "argo", "systemd", "cron")
+KINDS = ("github", "github-pulls", "tekton", "argo", "systemd", "cron")
 
 
 def arguments(parser: Parser) -> None:
@@ -28,7 +28,8 @@ def arguments(parser: Parser) -> None:
         write,
         "Write the files with which another runner starts `kfm up --once`",
         "KFM derives them from kfm.yml and its schedules: write them again when these change. A secret appears in\n"
-        "them only by name. GitHub's file goes to .github/workflows, the others to pipelines/runners.",
+        "them only by name. GitHub's files go to .github/workflows, the others to pipelines/runners. `github-pulls`\n"
+        "previews and reports each pull request that is opened or updated, and publishes it once it is merged.",
     )
     written.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
     written.add_argument("--stdout", action="store_true", help="to stdout, and write nothing")

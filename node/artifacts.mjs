@@ -29,25 +29,15 @@ export function publishedPath(dataset, version, entry) {
   return `${versionPath(dataset, version)}/${parts.join("/")}`;
 }
 
-export function pointerPath(dataset) {
-  return `datasets/${dataset}/current.json`;
-}
+export const pointerPath = (dataset) => `datasets/${dataset}/current.json`;
 
-export function versionPath(dataset, version) {
-  return `datasets/${dataset}/versions/${version.slice(7, 23)}`;
-}
+export const versionPath = (dataset, version) => `datasets/${dataset}/versions/${version.slice(7, 23)}`;
 
-function isPlain(part) {
-  return SAFE.test(part) && isFileName(part);
-}
+const isPlain = (part) => SAFE.test(part) && isFileName(part);
 
-function hidden(part) {
-  return `_${createHash("sha256").update(part).digest("hex").slice(0, 32)}`;
-}
+const hidden = (part) => `_${createHash("sha256").update(part).digest("hex").slice(0, 32)}`;
 
-function lines(values) {
-  return Buffer.concat(values.flatMap((value) => [canonical(value), NEWLINE]));
-}
+const lines = (values) => Buffer.concat(values.flatMap((value) => [canonical(value), NEWLINE]));
 
 /**
  * run.jsonl: a line a run, its receipt and its telemetry, but for what differs between runners. `runs`:
@@ -65,9 +55,7 @@ export function runLines(runs) {
   );
 }
 
-function alike({ tool_versions: _, ...telemetry }) {
-  return telemetry;
-}
+const alike = ({ tool_versions: _, ...telemetry }) => telemetry;
 
 export function eventLines(events, dryRun) {
   return lines(events.map((event, i) => ({ ...event, seq: i + 1, dry_run: dryRun })));
@@ -95,6 +83,4 @@ export function idempotency(runs, dryRun) {
   return lines([{ dry_run: dryRun, runs: rows }]);
 }
 
-export function traceLines(effects) {
-  return lines(effects);
-}
+export const traceLines = (effects) => lines(effects);

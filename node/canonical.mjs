@@ -26,9 +26,7 @@ const KEY_TWICE = ["names a key twice", "keep one of them"];
  *
  * Objects and Maps are objects, and so are records. Negative zero is written as 0.
  */
-export function canonical(value) {
-  return Buffer.from(canonicalText(value), "utf8");
-}
+export const canonical = (value) => Buffer.from(canonicalText(value), "utf8");
 
 /** The same as text, for callers that go on with it. */
 export function canonicalText(value) {
@@ -65,9 +63,7 @@ function refusal(where, path, [what, hint]) {
   return new BadInput(where ? `${where}: ${place} ${what}` : `${place} ${what}`, { hint });
 }
 
-function member(key) {
-  return /^[A-Za-z_][A-Za-z0-9_]{0,79}$/.test(key) ? `.${key}` : `[${printable(key)}]`;
-}
+const member = (key) => /^[A-Za-z_][A-Za-z0-9_]{0,79}$/.test(key) ? `.${key}` : `[${printable(key)}]`;
 
 function write(value, room) {
   switch (typeof value) {
@@ -122,9 +118,7 @@ function writeObject(keys, item, room) {
   return writeMembers(keys, keys, item, room);
 }
 
-function isText(key) {
-  return typeof key === "string" && key.isWellFormed();
-}
+const isText = (key) => typeof key === "string" && key.isWellFormed();
 
 /** Sorted order decides what is written; the order of the value decides which of several flaws is reported. */
 function writeMembers(keys, sorted, item, room) {
@@ -149,9 +143,7 @@ function writeMembers(keys, sorted, item, room) {
 }
 
 /** As Number::toString writes a finite double: the shortest digits that read back, plain from 1e-6 up to 1e21. */
-export function ecmascriptNumber(value) {
-  return value === 0 ? "0" : String(value);
-}
+export const ecmascriptNumber = (value) => value === 0 ? "0" : String(value);
 
 /**
  * Read JSON from anyone: what comes back has a canonical form, and every key was there once.

@@ -56,9 +56,7 @@ export function escaped(text, kept = "") {
 }
 
 /** `code` in at least `width` hexadecimal digits. */
-export function hex(code, width) {
-  return code.toString(16).padStart(width, "0");
-}
+export const hex = (code, width) => code.toString(16).padStart(width, "0");
 
 /** How many characters a text has, as Python counts them. */
 export function length(text) {
@@ -110,9 +108,7 @@ const LEADING = new RegExp(`^${SPACE}+`);
 const TRAILING = new RegExp(`${SPACE}$`);
 
 /** `str.strip()`: what Python calls white space is not quite what `trim` removes. */
-export function strip(text) {
-  return stripEnd(text.replace(LEADING, ""));
-}
+export const strip = (text) => stripEnd(text.replace(LEADING, ""));
 
 /** `str.rstrip()`. */
 export function stripEnd(text) {

@@ -10,9 +10,7 @@ import { openHouse, openLog } from "./runtime.mjs";
 
 const STDERR = { write: (text) => writeAll(2, Buffer.from(text, "utf8")) };
 
-export function settings(options, env) {
-  return load(options.config, env);
-}
+export const settings = (options, env) => load(options.config, env);
 
 /**
  * Calls `use` with an open session of a configuration, and closes it again. Opening it to write creates the store,

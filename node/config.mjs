@@ -109,9 +109,7 @@ export async function load(name, env) {
   return new Resolved(config, absolute(process.cwd(), file), document);
 }
 
-function isReserved(name) {
-  return RESERVED_ENV.includes(name) || name.startsWith("KFM_SECRET_");
-}
+const isReserved = (name) => RESERVED_ENV.includes(name) || name.startsWith("KFM_SECRET_");
 
 function find(start, env) {
   for (let folder = start; ; folder = path.dirname(folder)) {

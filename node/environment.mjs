@@ -46,9 +46,7 @@ function knownIn(info, inside, fixed) {
   return new Map();
 }
 
-function folded(name) {
-  return name.toLowerCase().replaceAll("-", "_").replaceAll(".", "_");
-}
+const folded = (name) => name.toLowerCase().replaceAll("-", "_").replaceAll(".", "_");
 
 function typed(leaf, text, shown) {
   const fail = (what, hint) => {

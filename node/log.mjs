@@ -52,9 +52,7 @@ export function tracebacks(stream) {
   };
 }
 
-export function jsonl(stream) {
-  return (line) => put(stream, canonicalText(line) + "\n");
-}
+export const jsonl = (stream) => (line) => put(stream, canonicalText(line) + "\n");
 
 export function human(stream) {
   return (line) => {

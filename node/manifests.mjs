@@ -10,9 +10,7 @@ export const MOST = 128; // and at most
 const ODDS = 16; // of 256: how often a key closes its part
 const NAMES_PARTS = '{"depth":'; // how every line of a part begins that names parts; no entry does
 
-export function closes(key, level) {
-  return createHash("sha256").update(JSON.stringify(key)).digest()[level % 32] < ODDS;
-}
+export const closes = (key, level) => createHash("sha256").update(JSON.stringify(key)).digest()[level % 32] < ODDS;
 
 function namedBy(objects, name) {
   const file = objects.open(name);

@@ -11,9 +11,7 @@ import { strerror } from "./store/system.mjs";
 
 const CODES = { bold: "1", dim: "2", red: "31", green: "32", yellow: "33", blue: "34" };
 
-export function clean(value) {
-  return escaped(value === null || value === undefined ? "" : String(value));
-}
+export const clean = (value) => escaped(value === null || value === undefined ? "" : String(value));
 
 const pad = (text, width) => text + " ".repeat(Math.max(0, width - length(text)));
 
@@ -212,6 +210,4 @@ export function size(count) {
   return `${(tenths / 10).toFixed(1)} ${["KiB", "MiB", "GiB", "TiB"][unit]}`;
 }
 
-export function short(digest) {
-  return digest.startsWith("sha256:") ? digest.slice(0, 19) : first(digest, 8);
-}
+export const short = (digest) => digest.startsWith("sha256:") ? digest.slice(0, 19) : first(digest, 8);

@@ -139,9 +139,7 @@ function artifactsFolder(options, resolved) {
   return folder;
 }
 
-function isFolder(name) {
-  return fs.statSync(name, { throwIfNoEntry: false })?.isDirectory() ?? false;
-}
+const isFolder = (name) => fs.statSync(name, { throwIfNoEntry: false })?.isDirectory() ?? false;
 
 async function settled(session, screen, tally) {
   screen.subject = "";

@@ -13,9 +13,7 @@ export function overridesOf(trigger) {
   return found;
 }
 
-export function abandonsUnfinished(trigger) {
-  return trigger.abandon || meantAll(trigger);
-}
+export const abandonsUnfinished = (trigger) => trigger.abandon || meantAll(trigger);
 
 export function deletionsAllowed(trigger) {
   return meantAll(trigger) ? Number.MAX_SAFE_INTEGER : (trigger.allow_deletions ?? 0);
@@ -28,6 +26,4 @@ export function checkReason(trigger) {
   }
 }
 
-function meantAll(trigger) {
-  return trigger.force && trigger.allow_deletions === null;
-}
+const meantAll = (trigger) => trigger.force && trigger.allow_deletions === null;

@@ -259,9 +259,7 @@ const milliseconds = (seconds) => roundHalfEven(seconds * 1000);
 
 const NOTHING = canonical(DataContract());
 
-function saysNothing(contract) {
-  return canonical(contract).equals(NOTHING);
-}
+const saysNothing = (contract) => canonical(contract).equals(NOTHING);
 
 export async function openHouse(resolved, { mode = "write", env = {}, ...options } = {}) {
   if (mode === "write" && !resolved.config.accept_weak_storage) {

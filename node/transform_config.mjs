@@ -10,9 +10,7 @@ import { checkId, printable } from "./names.mjs";
 import { isMapping } from "./types.mjs";
 
 /** The verbs a step has. */
-export function verbsOf(step) {
-  return VERBS.filter((verb) => !isNothing(step[verb]));
-}
+export const verbsOf = (step) => VERBS.filter((verb) => !isNothing(step[verb]));
 
 function isNothing(value) {
   if (value === null) return true;
@@ -21,9 +19,7 @@ function isNothing(value) {
 }
 
 /** The format of an output whose source has this one. */
-export function formatFrom(output, source) {
-  return output.format ?? (source === "stac" ? "json" : source);
-}
+export const formatFrom = (output, source) => output.format ?? (source === "stac" ? "json" : source);
 
 export function checkWindow(dataset, outputs) {
   for (const name of Object.keys(outputs).sort(compare)) {

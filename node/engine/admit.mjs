@@ -229,9 +229,7 @@ function tellSuperseded(context) {
   }
 }
 
-export function staysOpen(problem) {
-  return [Broken, Conflict, Frozen, PlanDrift].some((kind) => problem instanceof kind);
-}
+export const staysOpen = (problem) => [Broken, Conflict, Frozen, PlanDrift].some((kind) => problem instanceof kind);
 
 export function leave(context) {
   if (context.lease === null) return;

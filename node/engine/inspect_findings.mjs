@@ -27,9 +27,7 @@ export class Unreadable extends Error {
 }
 
 /** A whole number with commas between its thousands. */
-export function grouped(number) {
-  return String(number).replace(/\B(?=(?:\d{3})+$)/g, ",");
-}
+export const grouped = (number) => String(number).replace(/\B(?=(?:\d{3})+$)/g, ",");
 
 /** Gathers what the format readers find. `held` is about the whole source, `heldRows` about single rows. */
 export class Outcome {

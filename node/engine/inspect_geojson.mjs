@@ -78,9 +78,7 @@ function coordinatesFlaw(coordinates, kind) {
   return null;
 }
 
-function samePosition(one, other) {
-  return one.length === other.length && one.every((number, at) => number === other[at]);
-}
+const samePosition = (one, other) => one.length === other.length && one.every((number, at) => number === other[at]);
 
 const isNumber = (value) => typeof value === "number";
 

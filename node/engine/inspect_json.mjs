@@ -292,6 +292,4 @@ function blank(members, broken) {
   return blanked.length > 0;
 }
 
-function dataOf(record) {
-  return record instanceof Map ? record : { "#": record };
-}
+const dataOf = (record) => record instanceof Map ? record : { "#": record };

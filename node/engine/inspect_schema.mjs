@@ -169,9 +169,7 @@ function arrayCheck(schema) {
   };
 }
 
-function escaped(name) {
-  return name.replaceAll("~", "~0").replaceAll("/", "~1");
-}
+const escaped = (name) => name.replaceAll("~", "~0").replaceAll("/", "~1");
 
 /**
  * A document's schema as three: for the document with its list emptied, for each item, and the list's size.

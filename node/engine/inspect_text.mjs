@@ -14,9 +14,7 @@ export const LIMITS = Object.freeze({
 });
 
 /** Why a name cannot be the encoding of a source, or empty. */
-export function encodingProblem(name) {
-  return encodingOf(name) ? "" : `is none of these: ${KNOWN.join(", ")}`;
-}
+export const encodingProblem = (name) => encodingOf(name) ? "" : `is none of these: ${KNOWN.join(", ")}`;
 
 /** Exactly `size` bytes of a stream, fewer only at its end. They are good until the next read. */
 export function readFull(body, size) {
@@ -62,9 +60,7 @@ export function* textBlocks(body, encoding, limits = LIMITS) {
 }
 
 /** Whether a text has more characters than this; they are counted only if it has as many units. */
-export function isLonger(text, most) {
-  return text.length > most && length(text) > most;
-}
+export const isLonger = (text, most) => text.length > most && length(text) > most;
 
 /** Runs of whole lines, each with its own ending (`\n`, `\r\n` or `\r`); only the last may lack one. */
 export function* lineBlocks(body, encoding, limits = LIMITS) {

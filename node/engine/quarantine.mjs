@@ -4,6 +4,7 @@ import { canonical } from "../canonical.mjs";
 import { Held } from "../errors.mjs";
 import { replace } from "../records.mjs";
 import { attended, beat } from "./heartbeat.mjs";
+import { earlierSources, had, sourceChange } from "./source_change.mjs";
 
 export async function quarantine(context) {
   context.stage = "QUARANTINE";
@@ -15,8 +16,8 @@ export async function quarantine(context) {
   }
   const reports = [];
   try {
-    for (const [i, contract] of context.contracts) {
-      context.inputs[i] = await examine(context, i, contract, reports);
+    for (const i of context.inputs.keys()) {
+      context.inputs[i] = await examine(context, i, context.contracts.get(i), reports);
     }
   } finally {
     if (reports.length) {
@@ -31,69 +32,71 @@ export async function quarantine(context) {
 // What a contract may say to a limit that held a source, although it says nothing of it.
 const SETTINGS = { "rows.none": "allow_empty: true", "rows.share": "max_held_share", "rows.shrunk": "shrink_limit" };
 
-export function rowsBefore(context, ref) {
-  const { state } = context.ports;
-  const current = state.ref(`processed/${context.dataset}`);
-  const version = current ? state.datasetVersion(context.dataset, current) : null;
-  const run = version !== null ? state.run(version.validated_by || version.run_id) : null;
-  const known = ({ name, uri }) => name || uri;
-  const before = run?.inputs.find((source) => known(source) === known(ref));
-  return before ? before.rows - before.held_rows : 0;
+export async function examine(context, i, contract, reports) {
+  const ref = context.inputs[i];
+  const before = earlierSources(context, ref).next().value ?? null;
+  const change = sourceChange(context, ref, contract, before);
+  if (change !== null) {
+    context.say("source.inspected", { source: change.source, held: true });
+    context.findings.push(change);
+    const report = { rows: 0, held_rows: 0, held: true, finding_counts: { [change.rule]: 1 }, findings: [change] };
+    reports.push(reportOf(ref, report, ""));
+    throw heldBy(context, ref, change);
+  }
+  if (contract === undefined) return ref;
+  const { inspect } = await import("./source_check.mjs"); // only where there is a contract: it is not free to load
+  context.ports.progress("check", 0, 0);
+  const rows = before ? before.rows - before.held_rows : 0;
+  let found = inspected(context, ref, contract, inspect, rows);
+  if (found[0].cause?.rule === "rows.shrunk" && had(context, ref)) {
+    found[1].abort(); // it returned to bytes that passed before
+    found = inspected(context, ref, contract, inspect, 0);
+  }
+  const [report, accepted, heldHash] = found;
+  context.findings.push(...report.findings);
+  if (report.held || report.held_rows || report.changed) reports.push(reportOf(ref, report, heldHash));
+  const { held_rows, held, partitions } = report;
+  const told = { rows: report.rows, held_rows, held, findings: report.finding_counts };
+  context.say("source.inspected", { source: ref.name || "source", ...told });
+  context.inputs[i] = replace(ref, { rows: report.rows, held_rows }); // reported in any case
+  if (held) {
+    accepted.abort();
+    throw heldBy(context, ref, report.cause ?? report.findings[0]);
+  }
+  let accepted_hash = ref.content_hash;
+  if (report.changed) [accepted_hash] = accepted.commit();
+  else accepted.abort();
+  return replace(ref, { accepted_hash, rows: report.rows, held_rows, partitions });
 }
 
-export async function examine(context, i, contract, reports) {
-  const { inspect } = await import("./source_check.mjs"); // only where there is a contract: it is not free to load
-  const ref = context.inputs[i];
+function inspected(context, ref, contract, inspect, before) {
   const { objects } = context.ports;
-  const name = ref.name || "source";
-  context.ports.progress("check", 0, 0);
   const accepted = objects.stage();
   const held = objects.stage();
   const into = (staging) => (chunk) => {
     beat(context);
     staging.write(chunk);
   };
-  let report;
-  let heldHash = "";
   try {
     const open = () => attended(context, objects.open(ref.content_hash));
-    report = inspect(open, contract, name, into(accepted), into(held), { before: rowsBefore(context, ref) });
-    if (report.held_rows) [heldHash] = held.commit();
-    else held.abort();
+    const report = inspect(open, contract, ref.name || "source", into(accepted), into(held), { before });
+    if (report.held_rows) return [report, accepted, held.commit()[0]];
+    held.abort();
+    return [report, accepted, ""];
   } catch (problem) {
     accepted.abort();
     held.abort();
     throw problem;
   }
-  context.findings.push(...report.findings);
-  if (report.held || report.held_rows || report.changed) reports.push(reportOf(ref, report, heldHash));
-  context.say("source.inspected", {
-    source: name,
-    rows: report.rows,
-    held_rows: report.held_rows,
-    held: report.held,
-    findings: report.finding_counts,
-  });
-  context.inputs[i] = replace(ref, { rows: report.rows, held_rows: report.held_rows }); // reported in any case
-  if (report.held) {
-    accepted.abort();
-    const first = report.cause ?? report.findings[0];
-    const where = first.row ? `, row ${first.row}` : "";
-    const column = first.column ? `, column ${first.column}` : "";
-    const why = first.message.replace(/; the source is held$/, "");
-    const setting = SETTINGS[first.rule] ? `if it is right, its contract may set ${SETTINGS[first.rule]}; ` : "";
-    throw new Held(`source ${name} (${fileOf(ref.uri)}) is held: ${why} (${first.rule}${where}${column})`, {
-      hint: `see \`kfm quarantine ${context.dataset}\`; ${setting}the published version stays`,
-    });
-  }
-  let acceptedHash = ref.content_hash;
-  if (report.changed) [acceptedHash] = accepted.commit();
-  else accepted.abort();
-  return replace(ref, {
-    accepted_hash: acceptedHash,
-    rows: report.rows,
-    held_rows: report.held_rows,
-    partitions: report.partitions,
+}
+
+function heldBy({ dataset }, ref, { rule, row, column, message }) {
+  const where = (row ? `, row ${row}` : "") + (column ? `, column ${column}` : "");
+  const why = message.replace(/; the source is held$/, "");
+  let cure = SETTINGS[rule] ? `if it is right, its contract may set ${SETTINGS[rule]}; ` : "";
+  if (rule.startsWith("source.")) cure = `if it is right, \`kfm run ${dataset} --force --reason …\` accepts it; `;
+  return new Held(`source ${ref.name || "source"} (${fileOf(ref.uri)}) is held: ${why} (${rule}${where})`, {
+    hint: `see \`kfm quarantine ${dataset}\`; ${cure}the published version stays`,
   });
 }
 

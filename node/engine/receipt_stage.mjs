@@ -132,13 +132,9 @@ const itemsOf = (inputs) =>
 
 export const inputItems = (context) => itemsOf(context.inputs);
 
-export function zonesIn(context) {
-  return [...new Set(inputItems(context).map((item) => item.zone))];
-}
+export const zonesIn = (context) => [...new Set(inputItems(context).map((item) => item.zone))];
 
-export function zonesOut(context) {
-  return [...new Set(context.moves.map((move) => move.ref.split("/")[0]))];
-}
+export const zonesOut = (context) => [...new Set(context.moves.map((move) => move.ref.split("/")[0]))];
 
 export function outputItems(context) {
   return [Item({ kind: "dataset", id: datasetUri(context.dataset), checksum: context.version.digest, zone: "processed" })];

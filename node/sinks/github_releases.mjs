@@ -257,9 +257,7 @@ function begun(body) {
   })();
 }
 
-function tagOf(parts) {
-  return `${parts[1]}-${parts[3].replace(/\.ndjson$/, "")}`;
-}
+const tagOf = (parts) => `${parts[1]}-${parts[3].replace(/\.ndjson$/, "")}`;
 
 function assetName(path) {
   const name = path.slice(path.lastIndexOf("/") + 1);

@@ -289,9 +289,7 @@ function html(shown) {
   });
 }
 
-function isPlain(text) {
-  return /^[\x20-\x7e]{1,200}$/.test(text);
-}
+const isPlain = (text) => /^[\x20-\x7e]{1,200}$/.test(text);
 
 export function isEtag(text) {
   if (!text || text.length > 1024 || /[\x00-\x20\x7f]/.test(text)) return false;

@@ -25,9 +25,7 @@ export const mayBeNoText = (text) => typeof text === "string" && text.includes("
 export const isSqliteError = (problem) => problem instanceof Database.SqliteError;
 
 /** The kind of an error of SQLite without its particulars: SQLITE_IOERR of SQLITE_IOERR_FSYNC. */
-export function primary(problem) {
-  return /^SQLITE_[A-Z]+/.exec(problem.code ?? "")?.[0] ?? "";
-}
+export const primary = (problem) => /^SQLITE_[A-Z]+/.exec(problem.code ?? "")?.[0] ?? "";
 
 /** The driver trims names of files: one that would be changed by it is not opened under another name. */
 export function connect(name, options) {

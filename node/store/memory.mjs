@@ -28,9 +28,7 @@ export class RuntimeError extends Error {
 const SURROGATE = /[\ud800-\udfff]/;
 
 /** In the order of code points; UTF-16 has the same unless a character is past U+FFFF. */
-function ordered(keys) {
-  return keys.some((key) => SURROGATE.test(key)) ? keys.sort(compare) : keys.sort();
-}
+const ordered = (keys) => keys.some((key) => SURROGATE.test(key)) ? keys.sort(compare) : keys.sort();
 
 /** How many of the sorted keys come before `key`; with `through`, also those equal to it. */
 function below(keys, key, through = false) {

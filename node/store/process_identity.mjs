@@ -38,9 +38,7 @@ function started(pid) {
   return fields[0] === "Z" || fields[0] === "X" ? "" : (fields[19] ?? "");
 }
 
-export function holderIsDead(holder) {
-  return isAlive(holder) === false;
-}
+export const holderIsDead = (holder) => isAlive(holder) === false;
 
 export function isHeld(lease, nowMs) {
   if (lease.expires_ms <= nowMs) return false;

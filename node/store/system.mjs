@@ -17,9 +17,7 @@ export function strerror(problem) {
 }
 
 /** The number of a failed call, as C counts them. */
-export function numberOf(problem) {
-  return Math.abs(problem.errno);
-}
+export const numberOf = (problem) => Math.abs(problem.errno);
 
 /** An error as a failed call throws it. */
 export function systemError(code, syscall, words = "") {

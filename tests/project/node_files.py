@@ -38,6 +38,7 @@ from kfm.config import (
     webhook_settings,
 )
 from kfm.model import records, transform_config
+from kfm.model.source_formats import KINDS
 from kfm.parsing import characters, dates, encodings, patterns
 from kfm.sources import addresses, http
 from kfm.store import filesystem_check
@@ -346,5 +347,6 @@ def _inspection() -> str:
         "NUMBERS": json_schema_subset._NUMBERS,
         "SIZES": json_schema_subset._SIZES,
         "KNOWN": sorted(json_schema_subset._KNOWN),
+        "KINDS": KINDS,
     }
     return "\n" + "".join(_constant(name, value) for name, value in tables.items())

@@ -19,6 +19,18 @@ REQUIRED = "tests/policy/test_required.py"
 REVIEWS = "tests/cli/test_review_rules.py"
 
 MENDED: dict[str, Bug] = {
+    "an error page replaces a table": Bug(
+        "kfm.engine.source_change:_change",
+        "if kind_of(now) != kind_of(then):",
+        "if False:",
+        "tests/cli/test_changed_source.py::test_a_change_of_kind_or_of_a_free_header_is_quarantined",
+    ),
+    "the good bytes are held as shrunk when they return": Bug(
+        "kfm.engine.source_change:EarlierSources.had",
+        "before.content_hash == ref.content_hash",
+        "False",
+        "tests/cli/test_changed_source.py::test_a_person_may_accept_the_change_and_the_good_bytes_may_return",
+    ),
     "a dry run is silent about the sinks": Bug(
         "kfm.app.runs.settlement:settle_session",
         'if session.mode != "read":',

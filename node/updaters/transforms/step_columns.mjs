@@ -21,9 +21,7 @@ export function after(names, step) {
   return names;
 }
 
-export function renamed(rename, name) {
-  return Object.hasOwn(rename, name) ? rename[name] : name;
-}
+export const renamed = (rename, name) => Object.hasOwn(rename, name) ? rename[name] : name;
 
 export function check(names, step, place, { pointers }) {
   const there = new Set(names);

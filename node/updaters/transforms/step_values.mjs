@@ -48,9 +48,7 @@ function whole(text) {
   return exact === BigInt(MAX_INTEGER) || exact === -BigInt(MAX_INTEGER) ? number : null;
 }
 
-export function truthIn(text) {
-  return TRUTHS.get(strip(text).toLowerCase()) ?? null;
-}
+export const truthIn = (text) => TRUTHS.get(strip(text).toLowerCase()) ?? null;
 
 export function numberOf(value) {
   if (typeof value === "number") return value;
@@ -106,6 +104,4 @@ export function comparePlaces(a, b) {
   return a[1] < b[1] ? -1 : a[1] > b[1] ? 1 : 0;
 }
 
-export function identity(value) {
-  return isBlank(value) ? null : value;
-}
+export const identity = (value) => isBlank(value) ? null : value;

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kfm.engine.acquire import is_restricted
-from kfm.engine.partition_base import maker
 from kfm.engine.run_context import RunContext
+from kfm.engine.source_change import EarlierSources, source_change
 from kfm.engine.stage_results import Acquired, Inspected
 from kfm.errors import Denied, Held, Refused
-from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.operation_target import REF
 from kfm.model.ports import Objects
-from kfm.model.records import DataContract, Run, SourceRef
+from kfm.model.records import DataContract, Finding, Run, SourceRef
 from kfm.model.source_formats import GRIDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import BinaryIO
 
+    from kfm.model.ports import Staging
     from kfm.validation.source_check import Inspection
 
     Inspector = Callable[
@@ -45,8 +45,9 @@ def quarantine(context: RunContext, acquired: Acquired, run: Run | None = None) 
     held = ""
     reports: list[dict[str, Any]] = []
     try:
-        for i, contract in acquired.contracts.items():
-            examine(context, inputs, i, contract, reports)
+        earlier = EarlierSources(context)
+        for i in range(len(inputs)):
+            examine(context, inputs, i, acquired.contracts.get(i), reports, earlier)
         if context.standing is not None:
             protect(context, inputs, acquired)
     finally:
@@ -77,46 +78,34 @@ def accepted_as_it_is(ref: SourceRef) -> SourceRef:
 _SETTINGS = {"rows.none": "allow_empty: true", "rows.share": "max_held_share", "rows.shrunk": "shrink_limit"}
 
 
-def rows_before(context: RunContext, ref: SourceRef, i: int) -> int:
-    """Return how many rows of this source passed for the current version; 0 if that is not known."""
-    state, partition = context.world.state, context.trigger.partition
-    run = maker(state, context.world.objects, context.dataset, partition, i) if partition else None
-    if not partition:
-        current = state.refs.at(refs.processed(context.dataset))
-        version = state.ledger.version(context.dataset, current) if current else None
-        run = state.runs.get(version.validated_by or version.run_id) if version is not None else None
-    for before in run.inputs if run is not None else ():
-        if (before.name or before.uri) == (ref.name or ref.uri):
-            return before.rows - before.held_rows
-    return 0
-
-
 def examine(
-    context: RunContext, inputs: list[SourceRef], i: int, contract: DataContract, reports: list[dict[str, Any]]
+    context: RunContext,
+    inputs: list[SourceRef],
+    i: int,
+    contract: DataContract | None,
+    reports: list[dict[str, Any]],
+    earlier: EarlierSources,
 ) -> None:
-    """Check the input `i` against its contract and replace it in `inputs` by the accepted source. Raise Held if the
-    whole source fails; it is replaced then, too."""
+    """Check the input `i` against the current version and its contract, and replace it in `inputs` by the accepted
+    source. Raise Held if the whole source fails; with a contract it is replaced then, too."""
     ref = inputs[i]
-    inspect = _inspector(context, ref, contract)
-    read = ref.accepted_hash or ref.content_hash  # for a version, the key that is read
-    objects = row_store(context, [ref])
-    name = ref.name or "source"
+    before = earlier.current(ref, i) if not context.updater.moves_only else None
+    change = source_change(context, ref, contract, before, earlier)
+    if change is not None:
+        from kfm.validation.source_check import nothing_found
+
+        context.say("source.inspected", source=change.source, held=True)
+        reports.append(_report(ref, nothing_found(change), ""))
+        raise _held(context, ref, change)
+    if contract is None:
+        return
+    name, read = ref.name or "source", ref.accepted_hash or ref.content_hash  # for a version, the key that is read
     context.world.progress("check", 0, 0)
-    accepted, held = objects.stage(), objects.stage()
-    try:
-        report = inspect(
-            lambda: objects.open(read),
-            contract,
-            name,
-            accepted.write,
-            held.write,
-            rows_before(context, ref, i),
-        )
-        held_hash = held.commit()[0] if report.held_rows else _drop(held)
-    except BaseException:
-        accepted.abort()
-        held.abort()
-        raise
+    rows = before.rows - before.held_rows if before is not None else 0
+    report, accepted, held_hash = _inspected(context, ref, contract, rows)
+    if report.cause is not None and report.cause.rule == "rows.shrunk" and earlier.had(ref):
+        accepted.abort()  # it returned to bytes that passed before, so it did not shrink
+        report, accepted, held_hash = _inspected(context, ref, contract, 0)
     if report.held or report.held_rows or (report.changed and not report.skipped):
         reports.append(_report(ref, report, held_hash))
     told: dict[str, Any] = {"held": report.held}
@@ -128,20 +117,44 @@ def examine(
     inputs[i] = msgspec.structs.replace(ref, accepted_hash="", rows=report.rows, held_rows=report.held_rows)
     if report.held:
         accepted.abort()
-        first = report.cause or report.findings[0]
-        where = f", row {first.row}" if first.row else ""
-        column = f", column {first.column}" if first.column else ""
-        why = first.message.removesuffix("; the source is held")
-        raise Held(
-            f"source {name} ({_file(ref.uri)}) is held: {why} ({first.rule}{where}{column})",
-            hint=f"see `kfm quarantine {context.dataset}`; "
-            + (f"if it is right, its contract may set {_SETTINGS[first.rule]}; " if first.rule in _SETTINGS else "")
-            + "the published version stays",
-        )
+        raise _held(context, ref, report.cause or report.findings[0])
     accepted_hash = accepted.commit()[0] if report.changed else _drop(accepted) or read
     if contract.format in GRIDS:
         context.described[accepted_hash] = report.described or {}
     inputs[i] = msgspec.structs.replace(inputs[i], accepted_hash=accepted_hash, partitions=report.partitions)
+
+
+def _inspected(
+    context: RunContext, ref: SourceRef, contract: DataContract, before: int
+) -> tuple[Inspection, Staging, str]:
+    """Return the result of the check of a source against its contract, the staged accepted rows, and the digest of the
+    quarantined rows."""
+    inspect, objects = _inspector(context, ref, contract), row_store(context, [ref])
+    read = ref.accepted_hash or ref.content_hash
+    accepted, held = objects.stage(), objects.stage()
+    try:
+        report = inspect(
+            lambda: objects.open(read), contract, ref.name or "source", accepted.write, held.write, before
+        )
+        return report, accepted, held.commit()[0] if report.held_rows else _drop(held)
+    except BaseException:
+        accepted.abort()
+        held.abort()
+        raise
+
+
+def _held(context: RunContext, ref: SourceRef, first: Finding) -> Held:
+    """Return the error about a source that is quarantined as a whole, with the finding that decided it."""
+    where = f", row {first.row}" if first.row else ""
+    column = f", column {first.column}" if first.column else ""
+    why = first.message.removesuffix("; the source is held")
+    cure = f"if it is right, its contract may set {_SETTINGS[first.rule]}; " if first.rule in _SETTINGS else ""
+    if first.rule.startswith("source."):
+        cure = f"if it is right, `kfm run {context.dataset} --force --reason …` accepts it; "
+    return Held(
+        f"source {ref.name or 'source'} ({_file(ref.uri)}) is held: {why} ({first.rule}{where}{column})",
+        hint=f"see `kfm quarantine {context.dataset}`; {cure}the published version stays",
+    )
 
 
 def _inspector(context: RunContext, ref: SourceRef, contract: DataContract) -> Inspector:

@@ -14,6 +14,16 @@ Format = Literal[
 GRIDS: tuple[str, ...] = ("geotiff", "grib2", "netcdf", "zarr")  # they have no rows and are published whole
 VECTORS: tuple[str, ...] = ("geopackage", "shapefile", "flatgeobuf")  # their accepted rows are stored as GeoParquet
 COLUMNAR: tuple[str, ...] = ("parquet", *VECTORS)
+# The kinds of files that KFM recognises by their first letters: lower case, without blanks.
+KINDS: tuple[tuple[str, str], ...] = (
+    ("an HTML page", "<!doctypehtml"), ("an HTML page", "<html"), ("an HTML page", "<head"), ("an HTML page", "<body"),
+    ("an HTML page", "<script"), ("an HTML page", "<!--"), ("XML", "<?xml"),
+    ("JSON", '{"'), ("JSON", "{}"), ("JSON", "[{"), ("JSON", '["'), ("JSON", "[]"), ("JSON", "[["),
+    ("a PDF", "%pdf"), ("a ZIP archive", "pk\x03\x04"), ("a gzip file", "\x1f\x8b"), ("Parquet", "par1"),
+    ("SQLite", "sqliteformat3"), ("FlatGeobuf", "fgb"), ("GRIB", "grib"), ("NetCDF", "cdf"), ("HDF5", "\x89hdf"),
+    ("TIFF", "ii*\0"), ("TIFF", "ii+\0"), ("TIFF", "mm\0"), ("a picture", "\x89png"), ("a picture", "\xff\xd8\xff"),
+    ("a picture", "gif8"),
+)  # fmt: skip
 # Settings of a source or contract, and formats, that the Node runner refuses.
 PYTHON_ALONE = (
     "comment", "flatgeobuf", "geopackage", "geotiff", "grib2", "layer", "max_bytes", "member", "netcdf", "parquet",

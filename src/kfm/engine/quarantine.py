@@ -133,9 +133,7 @@ def _inspected(
     read = ref.accepted_hash or ref.content_hash
     accepted, held = objects.stage(), objects.stage()
     try:
-        report = inspect(
-            lambda: objects.open(read), contract, ref.name or "source", accepted.write, held.write, before
-        )
+        report = inspect(lambda: objects.open(read), contract, ref.name or "source", accepted.write, held.write, before)
         return report, accepted, held.commit()[0] if report.held_rows else _drop(held)
     except BaseException:
         accepted.abort()

@@ -65,7 +65,11 @@ def _by_name(run: Run) -> dict[str, SourceRef]:
 
 
 def source_change(
-    context: RunContext, ref: SourceRef, contract: DataContract | None, before: SourceRef | None, earlier: EarlierSources
+    context: RunContext,
+    ref: SourceRef,
+    contract: DataContract | None,
+    before: SourceRef | None,
+    earlier: EarlierSources,
 ) -> Finding | None:
     """Return the change that quarantines this source; None if it is of the kind of the current version, is forced, or
     was in a version before. A changed media type is only noted."""

@@ -34,7 +34,9 @@ _MAIN = f"{_PULL}.base.ref == github.event.repository.default_branch"
 _KEY = "kfm-${{ github.run_id }}-${{ github.run_attempt }}"
 
 
-def pull_request_workflow(package: str, secrets: Sequence[str], folders: Sequence[str], *, writes_releases: bool) -> str:
+def pull_request_workflow(
+    package: str, secrets: Sequence[str], folders: Sequence[str], *, writes_releases: bool
+) -> str:
     """Return the workflow as YAML. `secrets` are names of variables, `folders` hold the state that the scheduled
     workflow keeps."""
     document: dict[str, Any] = {
@@ -51,8 +53,11 @@ def pull_request_workflow(package: str, secrets: Sequence[str], folders: Sequenc
                 "concurrency": {"group": f"kfm-pull-${{{{ {_PULL}.number }}}}", "cancel-in-progress": True},
                 **_job(),
                 "permissions": {
-                    "contents": "read", "checks": "write", "pull-requests": "write", "statuses": "write"
-                },  # fmt: skip
+                    "contents": "read",
+                    "checks": "write",
+                    "pull-requests": "write",
+                    "statuses": "write",
+                },
                 "steps": [
                     *_prepared(f"${{{{ {_PULL}.base.sha }}}}", package, folders),
                     {"name": "Preview and report", "env": _env(secrets), "run": _PREVIEW},

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 import jsonschema
+import msgspec
 import pytest
 
 from kfm import __version__
-from kfm.model.records import Status, Zone
-from kfm.projections.worker_receipt import DECISIONS, SANITIZE, STATUS, ZONES
+from kfm.model.records import Receipt, Status, Zone
+from kfm.projections.worker_receipt import DECISIONS, SANITIZE, STATUS, ZONES, worker_receipt
 from tests.app.governance.test_canaries import Site
 from tests.cli.conftest import Kfm
 from tests.masking.canaries import hits
@@ -64,7 +65,7 @@ def test_the_page_has_the_whole_mapping() -> None:
 
 
 def test_the_receipt_on_the_page_has_the_shape_of_a_real_one(started: Kfm) -> None:
-    page = json.loads(re.search(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)[1])  # type: ignore[index]
+    page = json.loads(re.search(r"```text\n(.*?)```", PAGE.read_text(), re.DOTALL)[1])  # type: ignore[index]
     config = Path("kfm.yml")
     config.write_text(config.read_text() + "worker_receipts: .kfm/workers\n")
     started("run")
@@ -135,7 +136,17 @@ def test_the_stack_of_an_error_names_functions_and_no_value(started: Kfm, monkey
     assert told["provenance"]["tool_versions"]["worker_image"] == "example.org/kfm@sha256:" + "0" * 64
 
 
-def test_a_yes_to_masked_data_is_called_sanitize_and_names_the_mask(tmp_path: Path) -> None:
+def test_a_yes_to_masked_data_is_called_sanitize_and_names_the_mask(ran: Kfm) -> None:
+    """The receipt of a promotion, as one of masked data says it."""
+    receipt = msgspec.convert(ran("runs", "receipt", "last", "--json").data, Receipt)
+    mask = {"source": "sites", "policy": "society", "version": 1, "digest": "sha256:" + "0" * 64}
+    masked = msgspec.structs.replace(receipt, provenance={**receipt.provenance, "masking": [mask]})
+    (plain,), (line,) = (worker_receipt(each, None)["provenance"]["policy_decisions"] for each in (receipt, masked))
+    assert line == plain.replace("allow", "sanitize", 1) + f" society@{mask['digest']}"
+
+
+@pytest.mark.long
+def test_the_worker_receipts_of_a_protected_installation_say_sanitize_and_no_value(tmp_path: Path) -> None:
     site = Site(tmp_path / "site", 40)
     site.people()
     site.kfm("run", "sites", "vault")

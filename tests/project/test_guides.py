@@ -28,7 +28,7 @@ GUIDES = [ROOT / "README.md", *(page for name in FOLDERS for page in sorted((ROO
 AT_A_TERMINAL = {ROOT / name for name in ("README.md", "docs/start/tutorial.md", "docs/guides/first-updater.md")}
 NARROW = {*AT_A_TERMINAL, ROOT / "docs/guides/protect-a-table.md"}
 CONFINING = ROOT / "docs" / "guides" / "formats.md"  # reads what is read only by a confined reader
-GUIDES += sorted((ROOT / "docs" / "runbooks").rglob("*.md"))
+GUIDES += [*sorted((ROOT / "docs" / "runbooks").rglob("*.md")), ROOT / "docs/receipts.md"]
 
 
 def works(page: Path, folder: Path, kfm: str = "") -> None:

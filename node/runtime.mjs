@@ -13,6 +13,7 @@ import { deliver } from "./engine/public_files.mjs";
 import { run } from "./engine/run.mjs";
 import { Ports, Settings } from "./engine/run_context.mjs";
 import { BadInput, Refused } from "./errors.mjs";
+import { SINKS } from "./generated/catalogue.mjs";
 import { digest } from "./keys.mjs";
 import { EventLog, human, jsonl, NullLog, tracebacks } from "./log.mjs";
 import { datasetId, isSemantic, printable } from "./names.mjs";
@@ -191,6 +192,7 @@ export class Session {
         deletion_budget: this.config.deletion_budget,
         holder: thisProcess(),
         dry_run: this.mode === "dry",
+        sinks: SINKS.filter(([at]) => at.split(".").reduce((part, key) => part[key], this.config)).map((each) => each[1]),
       }),
       sources,
       request,

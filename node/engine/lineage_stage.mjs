@@ -6,6 +6,7 @@ import { inputItems } from "./receipt_stage.mjs";
 export function trace(context, tx) {
   context.stage = "LINEAGE";
   tx.lineage(context.run.run_id, inputItems(context));
-  // The last segment of the run: its last steps, the moves and the lineage are done, all or none.
-  append(context, tx, ["EXECUTE", "UPSERT", "LINEAGE"], { done: context.tail, payload: { moves: context.moves } });
+  const { sinks = [] } = context.ports.settings;
+  const payload = { moves: context.moves, ...(sinks.length ? { sinks } : {}) };
+  append(context, tx, ["EXECUTE", "UPSERT", "LINEAGE"], { done: context.tail, payload });
 }

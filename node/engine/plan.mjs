@@ -127,7 +127,7 @@ export function append(context, tx, phases, { done = [], intent = [], failed = [
   const segment = Segment({
     n: context.segments,
     prev: context.lastSegment,
-    plan_hash: context.plan.planHash,
+    plan_hash: context.plan?.planHash ?? "",
     phases,
     done,
     intent,

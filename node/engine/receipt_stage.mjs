@@ -14,7 +14,7 @@ import { append, keepConfig } from "./plan.mjs";
 
 export function record(context, tx) {
   const receipt = receiptOf(context, "SUCCESS", outcomeOf(context), context.run.run_id);
-  tx.receipt(receipt, { op: context.updater.op });
+  tx.receipt(receipt, { op: context.updater.op, sinks: context.ports.settings.sinks });
   keepConfig(context, tx);
   return receipt;
 }
@@ -73,7 +73,7 @@ export function fail(context, problem) {
     keepConfig(context, tx);
     measure(context, tx, "FAILED", runId, [problem.code]);
     if (run !== null) {
-      keepMade(context, tx);
+      keepMade(context, tx, { outcome, code: problem.code, stage: context.stage });
       tx.saveRun(replace(run, { status: "FAILED" }));
     }
     if (context.lease !== null) tx.release(context.lease);
@@ -86,7 +86,9 @@ export function fail(context, problem) {
   return receipt;
 }
 
-function keepMade(context, tx) {
+function keepMade(context, tx, ended) {
+  const { plan, ports, run } = context;
+  if (plan === null && ports.state.segments(run.run_id).next().done) append(context, tx, [], { payload: { ended } });
   if (context.tail.length) {
     tx.objects(context.tailRows);
     append(context, tx, ["EXECUTE"], { done: context.tail });
@@ -133,12 +135,9 @@ const itemsOf = (inputs) =>
 export const inputItems = (context) => itemsOf(context.inputs);
 
 export const zonesIn = (context) => [...new Set(inputItems(context).map((item) => item.zone))];
-
 export const zonesOut = (context) => [...new Set(context.moves.map((move) => move.ref.split("/")[0]))];
-
-export function outputItems(context) {
-  return [Item({ kind: "dataset", id: datasetUri(context.dataset), checksum: context.version.digest, zone: "processed" })];
-}
+export const outputItems = ({ dataset, version }) =>
+  [Item({ kind: "dataset", id: datasetUri(dataset), checksum: version.digest, zone: "processed" })];
 
 export function receiptOf(context, status, outcome, runId, errors = []) {
   const { run, updater, trigger } = context;

@@ -400,7 +400,7 @@ export class StoredTx {
     this.#put("versions", key, canonical(known ?? version));
   }
 
-  receipt(receipt, { op }) {
+  receipt(receipt, { op, sinks = [] }) {
     const body = canonical(receipt);
     const before = this.#tables.get("receipts", receipt.run_id);
     if (before !== null) {
@@ -430,6 +430,10 @@ export class StoredTx {
     this.#put("ledger", padded(index, 12), link);
     this.#put("ended_runs", `${receipt.dataset}/${padded(index, 12)}`, Buffer.from("{}"));
     this.#put("meta", "ledger_head", Buffer.from(digest(link)));
+    if (!sinks.length) return;
+    const { run_id, dataset, finished_at: since } = receipt;
+    const pending = { index, run_id, dataset, receipt: digest(body), sinks, since, followed: [] };
+    this.#put("outbox", `pending/${padded(index, 12)}`, canonical(pending));
   }
 
   lineage(runId, inputs) {

@@ -272,6 +272,8 @@ SHAPES: dict[str, Shape] = {
             "run": "its [row](../../schemas/run.json); null if it had nothing to do",
             "receipt": "its [receipt](../../schemas/receipt.json); null if it is unfinished",
             "telemetry": "its [telemetry](../../schemas/run-telemetry.json); null if it is unfinished",
+            "pending": "the sinks that must follow it, those that have, and since when; null if none is pending",
+            "completion": "its [second record](../receipts.md); null until every sink has followed, or if none must",
         }
     ),
     "kfm runs steps": Shape(

@@ -82,4 +82,16 @@ TOLD: dict[str, Bug] = {
         "CREATE (a)-[:USED_IN]->(r)",
         f"{NEO4J}::test_runs_sent_twice_out_of_order_and_over_kills_are_there_once",
     ),
+    "D5 of a quarantined run": Bug(
+        "kfm.engine.receipt_stage:keep_unplanned",
+        "        tx.journal.append(run.run_id, segment)\n",
+        "        pass\n",
+        "tests/cli/test_completion.py::test_a_quarantined_run_leaves_records_in_the_write_ahead_log",
+    ),
+    "D6 complete when all sinks have followed": Bug(
+        "kfm.delivery.completions:SinkPositions._has_followed",
+        "if self._cursors[sink] < run.index:",
+        "if False:",
+        "tests/cli/test_completion.py::test_a_run_is_pending_while_a_sink_is_down_and_complete_when_it_has_followed",
+    ),
 }

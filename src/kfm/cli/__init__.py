@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 DEFAULTS = {"config": None, "json": False, "quiet": False, "no_color": False, "verbose": False}  # of global flags
+WAIT_LIMIT_S = 60  # seconds that --wait waits for the sinks, unless --wait-limit says otherwise
 
 
 class Stopped(BaseException):

@@ -8,7 +8,7 @@ from kfm.app.authority.keyring import in_force, signer_at
 from kfm.app.runs.execution import operation_request, work
 from kfm.cli.render import Screen
 from kfm.cli.run_report import show_runs, tell_moves
-from kfm.cli.session import Tally, known_dataset, opened, person, settings
+from kfm.cli.session import Tally, await_sinks, known_dataset, opened, person, settings
 from kfm.errors import EXIT_CODES, BadInput
 from kfm.parsing.characters import printable
 
@@ -50,6 +50,7 @@ def operate(
         outcome = work(
             session, [operation_request(operation, dataset, params, signer=signer, days=options.days, **who)], tally
         )
+        await_sinks(options, session, tally, [dataset])
         if not quiet:
             show_runs(session, screen, tally, outcome)
         if not screen.json and not dry and not quiet:

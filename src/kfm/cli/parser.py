@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from kfm.cli import DEFAULTS
+from kfm.cli import DEFAULTS, WAIT_LIMIT_S
 from kfm.cli.commands import ALIASES, GROUPS, KNOWN, RUNNER, Command, Group, load, meant
 from kfm.errors import EXIT_CODES, KfmError
 from kfm.parsing.characters import printable
@@ -131,6 +131,17 @@ class Parser(argparse.ArgumentParser):
     def add_person(self, who: str = "who; default KFM_ACTOR or the user's name") -> None:
         self.add_argument("--reason", default="", metavar="TEXT", help="why; goes into the ledger")
         self.add_argument("--actor", default=None, metavar="NAME", help=who)
+
+    def add_wait(self) -> None:
+        """Add the flags of a command that can wait for the sinks."""
+        self.add_argument("--wait", action="store_true", help="wait until every sink has followed; exit 69 if not")
+        self.add_argument(
+            "--wait-limit",
+            type=count,
+            default=WAIT_LIMIT_S,
+            metavar="S",
+            help=f"for at most so many seconds (default: {WAIT_LIMIT_S})",
+        )
 
     def add_signing(self) -> None:
         """Add the flags of a command that people sign if there is a key list."""

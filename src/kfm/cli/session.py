@@ -214,6 +214,16 @@ class Tally:
         return together(self._codes)
 
 
+def await_sinks(options: argparse.Namespace, session: Session, tally: Tally, datasets: list[str]) -> None:
+    """With --wait, wait until every sink has followed these datasets, and report those that have not."""
+    if not getattr(options, "wait", False) or session.mode != "write":
+        return
+    from kfm.app.runs.sink_wait import not_followed, wait_for_sinks
+
+    for each in wait_for_sinks(session, datasets, options.wait_limit):
+        tally.failed(each.dataset, not_followed(each, options.wait_limit))
+
+
 def _about(name: str, message: str) -> str:
     """Return the message with the dataset before it, unless there is none or the message begins with it."""
     return message if not name or message.startswith((f"{name} ", f"run {name} ")) else f"{name}: {message}"

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from kfm.errors import Corrupt, Frozen, KfmError, Moved
 from kfm.model import manifests, refs
 from kfm.model.keys import digest, output_key
+from kfm.model.outbox_messages import PUBLIC as PUBLIC
 from kfm.model.ports import Log, Objects, Publisher, State, Tx
 from kfm.model.records import LedgerEntry, Receipt, RefEntry, SinkPosition
 from kfm.projections.file_paths import checkpoint_path, list_path, pointer_path, published_path, version_path
 from kfm.projections.live_versions import ALL, last_move, live_versions, pointer_of
 from kfm.projections.worker_receipt import receipt_path
 
-PUBLIC, RECEIPTS, CHECKPOINTS = "publish", "receipts", "checkpoints"  # the sinks
+RECEIPTS, CHECKPOINTS = "receipts", "checkpoints"  # the other sinks
 BATCH = 256  # receipts between two moves of the cursor
 
 

@@ -15,22 +15,26 @@ from kfm.engine.telemetry_stage import measure, measure_merged
 from kfm.errors import Cancelled, Denied, Held, KfmError, Sovereignty, stack_of
 from kfm.model import refs
 from kfm.model.canonical import canonical
-from kfm.model.keys import digest
+from kfm.model.keys import GENESIS, digest
 from kfm.model.keys import run_id as make_run_id
 from kfm.model.names import dataset_uri, is_digest
 from kfm.model.operation_target import REF, aim_of
+from kfm.model.outbox_messages import PendingRun, expected_sinks
 from kfm.model.ports import Tx
 from kfm.model.preview_records import preview_of
-from kfm.model.records import ErrorNote, Item, Receipt, RefMove, Run, SourceRef, Status, Trigger
+from kfm.model.records import ErrorNote, Item, Receipt, RefMove, Run, Segment, SourceRef, Status, Trigger
 from kfm.model.run_overrides import overrides_of
 from kfm.model.updater import Updater
 
 
 def record(context: RunContext, run_id: str, made: Assembled, tx: Tx) -> Receipt:
-    """Write the receipt of a committed run, with its attestation if the installation signs, and return it."""
+    """Write the receipt of a committed run, with its attestation if the installation signs, and return it. The run is
+    pending at every sink that must follow it."""
     receipt = receipt_of(context, "SUCCESS", outcome_of(made), run_id, made=made)
     append(context.guards, receipt, context.updater.op, context.standing, tx)
     context.keep_config(tx)
+    if sinks := expected_sinks(context.world.settings.sinks, made.moves):
+        expect(receipt, sinks, tx)
     if context.guards.attest is not None:
         policies = context.guards.protection.policies if context.guards.protection is not None else {}
         context.guards.attest(as_real(receipt), context.reached.inputs, policies, tx)
@@ -41,6 +45,25 @@ OLDER_SETTINGS = ErrorNote(
     code="configuration.changed",
     message="it was finished with the settings it was planned with, not those of kfm.yml; run it again to apply them",
 )
+
+
+def expect(receipt: Receipt, sinks: list[str], tx: Tx) -> None:
+    """Mark a run, whose receipt is the last entry of the ledger, as pending at these sinks."""
+    index = tx.ledger.next_index() - 1
+    body = tx.ledger.receipt_body(receipt.run_id)
+    assert body is not None, "it was appended before"
+    tx.outbox.expect(
+        PendingRun(
+            index=index,
+            run_id=receipt.run_id,
+            dataset=receipt.dataset,
+            receipt=digest(body),
+            sinks=sinks,
+            since=receipt.finished_at,
+        )
+    )
+
+
 _TOLD = frozenset(("processed", "published", "switch", "orders", "keys", "rules", "backfill", "preview"))
 
 
@@ -185,6 +208,7 @@ def fail(context: RunContext, problem: KfmError) -> Receipt:
         measure(context, tx, "FAILED", run_id, [problem.code])
         if run is not None:
             keep_made(context, tx)
+            keep_unplanned(context, run, outcome, note, tx)
             tx.runs.save(msgspec.structs.replace(run, status="FAILED"))
         if lease is not None:
             tx.leases.release(lease)
@@ -215,6 +239,15 @@ def keep_made(context: RunContext, tx: Tx) -> None:
         journal.append(tx, executed.results, ["EXECUTE"], done=executed.tail, failed=executed.tail_failed)
     if journal.run.locked_plan and not executed.results.done:
         tx.journal.unlock_plan(journal.run.claim_key)
+
+
+def keep_unplanned(context: RunContext, run: Run, outcome: str, note: ErrorNote, tx: Tx) -> None:
+    """Write the journal of a run that ended before it had a plan, such as one whose source is quarantined: one segment
+    with the outcome. A journal that exists stays as it is."""
+    if context.reached.planned is None and next(context.world.state.journal.segments(run.run_id), None) is None:
+        payload = {"ended": {"outcome": outcome, "code": note.code, "stage": context.stage}}
+        segment = Segment(n=0, prev=GENESIS, plan_hash="", phases=[], payload=payload, ts=context.now())
+        tx.journal.append(run.run_id, segment)
 
 
 def closing_receipt(context: RunContext, old: Run, outcome: str, note: ErrorNote) -> Receipt:

@@ -27,6 +27,7 @@ class Settings(Struct, frozen=True):
     holder: str = ""  # the name of this worker in its leases
     dry_run: bool = False
     worker_image: str = ""  # the image of the container that this process runs in, for the telemetry; empty: unknown
+    sinks: tuple[str, ...] = ()  # the configured sinks that follow the ledger
 
 
 def _silent(_stage: str, _done: int, _total: int) -> None:

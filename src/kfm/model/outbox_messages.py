@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from kfm.model.records import Record
+from kfm.model import refs
+from kfm.model.records import Record, RefMove
+
+PUBLIC = "publish"  # the sink that writes the public files
 
 
 class Letter(Record, frozen=True):
@@ -38,3 +42,48 @@ class DeadLetter(Record, frozen=True):
     message: str
     since: str
     tries: int
+
+
+class Followed(Record, frozen=True):
+    """A sink that has followed a run."""
+
+    sink: str
+    at: str  # when KFM recorded it
+
+
+class PendingRun(Record, frozen=True):
+    """A committed run that some sinks have not followed yet. The commit stores it, before any sink is
+    notified."""
+
+    index: int  # of its ledger entry
+    run_id: str
+    dataset: str
+    receipt: str  # the digest of its receipt
+    sinks: list[str]  # every sink that must follow it
+    since: str  # when it was committed
+    followed: list[Followed] = []  # the sinks that have, in the order of their records
+
+    def left(self) -> list[str]:
+        """Return the sinks that are not recorded as having followed."""
+        done = {each.sink for each in self.followed}
+        return [sink for sink in self.sinks if sink not in done]
+
+
+class Completion(Record, frozen=True):
+    """The second record of a run: every sink has followed it. It names the receipt by its digest."""
+
+    run_id: str
+    dataset: str
+    index: int  # of its ledger entry
+    receipt: str  # the digest of its receipt
+    since: str  # when the run was committed
+    followed: list[Followed]  # the sinks that have followed
+    removed: list[str]  # sinks that were removed from kfm.yml before they had followed
+    completed_at: str
+
+
+def expected_sinks(configured: Iterable[str], moves: Iterable[RefMove]) -> list[str]:
+    """Return the sinks that must follow a run with these moves: the public files if a published ref moved, and every
+    configured sink."""
+    is_public = any(move.ref.startswith(refs.PUBLISHED) for move in moves)
+    return [*([PUBLIC] if is_public else []), *configured]

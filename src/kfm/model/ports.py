@@ -11,7 +11,9 @@ from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, Protocol
 
 from kfm.model.lineage_edges import Edge, Use
-from kfm.model.outbox_messages import DeadLetter, Letter, Stopped
+from kfm.model.outbox_messages import Letter
+from kfm.model.outbox_port import Outbox as Outbox
+from kfm.model.outbox_port import OutboxTx as OutboxTx
 from kfm.model.records import (
     Checkpoint,
     Classification,
@@ -31,7 +33,6 @@ from kfm.model.records import (
     Run,
     RunTelemetry,
     Segment,
-    SinkPosition,
     Trigger,
 )
 from kfm.model.schedules import Tick
@@ -250,59 +251,6 @@ class InboxTx(Inbox, Protocol):
     def note_dropped(self, until_ms: int) -> None: ...
 
     def note_pruned(self, now_ms: int) -> None: ...
-
-
-class Outbox(Protocol):
-    """How far each sink has followed the ledger, and which datasets are pending for it."""
-
-    def cursor(self, sink: str) -> int:
-        """Return the index of the last ledger entry that this sink has processed."""
-
-    def due(self, sink: str) -> Iterator[str]:
-        """Yield the datasets that are pending for this sink, by name."""
-
-    def told(self, sink: str, dataset: str) -> SinkPosition | None: ...
-
-    def acknowledge(self, sink: str, told: Mapping[str, SinkPosition]) -> None:
-        """Record that the sink was notified of these datasets. A dataset that moved meanwhile stays pending."""
-
-    def stopped(self, sink: str) -> Stopped | None:
-        """Return why the sink is stopped; None if it is not."""
-
-    def dead(self, sink: str) -> Iterator[DeadLetter]:
-        """Yield the dead letters of this sink, the oldest first."""
-
-    def note(self, sink: str, of: str) -> bytes | None:
-        """Return a note that the follower of this sink stored under the name `of`."""
-
-    def notes(self, sink: str) -> Iterator[tuple[str, bytes]]: ...
-
-    def waiting(self, sink: str) -> Iterator[int]:
-        """Yield the indexes of the ledger entries that wait for a thaw."""
-
-
-class OutboxTx(Outbox, Protocol):
-    def advance(self, sink: str, index: int) -> None:
-        """Move the sink's cursor to this index. It never goes back, so a slow process undoes nothing."""
-
-    def owe(self, sink: str, dataset: str) -> None:
-        """Mark this dataset as pending for the sink."""
-
-    def keep_told(self, told: SinkPosition, sink: str, dataset: str) -> None:
-        """Store how far the sink has reported this dataset. It never goes back."""
-
-    def keep_note(self, sink: str, of: str, body: bytes) -> None: ...
-
-    def forget_notes(self, sink: str) -> None: ...
-
-    def note_stopped(self, sink: str, stopped: Stopped | None) -> None: ...
-
-    def bury(self, sink: str, letter: DeadLetter) -> None: ...
-
-    def wait(self, sink: str, index: int) -> None: ...
-
-    def clear(self, sink: str, index: int) -> None:
-        """Remove this ledger entry from the waiting and the dead ones: the sink has received it."""
 
 
 class Orders(Protocol):

@@ -201,12 +201,12 @@ class WalRecord(Record, frozen=True):
     wal_id: str  # the run: the same after every kill and resume
     seq: int  # 1, 2, 3 … without a gap, in the order of durable writes
     phase: Phase  # the phase of the run
-    step_id: str  # the step of the plan; empty: the run as a whole
+    step_id: str  # the step of the plan, or the sink that follows the run; empty: the run as a whole
     updater_id: str  # the updater that made the plan
     updater_version: str  # the version of that updater
     input_hash: str  # digest of the content of everything it read
     payload: dict[str, Any]  # the intent or the outcome, by phase and status
-    status: StepStatus  # IN_PROGRESS is the intent, durable before the effect; DONE and FAILED are the outcome
+    status: StepStatus  # IN_PROGRESS and PENDING are the intent, durable before the effect; the others the outcome
     ts: str  # when it was made durable, RFC 3339; `seq` gives the order
 
 
@@ -219,7 +219,7 @@ class Segment(Record, frozen=True):
     n: int  # 0, 1, 2 … without a gap
     prev: str  # digest of the segment before it, which reveals a missing or altered one
     plan_hash: str
-    phases: list[Phase]  # phases that it ends or continues; the last segment ends EXECUTE, UPSERT and LINEAGE at once
+    phases: list[Phase]  # phases that it ends or continues; the last segment ends all at once, but for its sinks
     done: list[tuple[int, str, int, str]] = []  # position in the plan, digest, size, media type
     intent: list[tuple[int, int]] = []  # half-open ranges of positions
     failed: list[tuple[int, str]] = []  # position, error code

@@ -8,16 +8,22 @@ from typing import IO, Any
 from kfm import DISTRIBUTION
 from kfm.errors import BadInput, Unavailable
 from kfm.model.canonical import canonical
+from kfm.model.outbox_messages import Completion, PendingRun
 from kfm.model.records import Phase, Run, Segment, Step, StepStatus, WalRecord
 
 FORMATS = ("json", "avro", "parquet")
 
 
-def wal_records(run: Run, steps: Iterable[Step], segments: Iterable[Segment]) -> Iterator[WalRecord]:
+def wal_records(
+    run: Run, steps: Iterable[Step], segments: Iterable[Segment], sinks: PendingRun | Completion | None = None
+) -> Iterator[WalRecord]:
     """Yield the write-ahead log of a run as records, in the order they became durable. `seq` counts from 1 without a
-    gap."""
+    gap. `sinks` says which sinks must follow the run, or have followed it.
+
+    LINEAGE is PENDING for each sink from the commit on, and DONE for the run when the last one has followed."""
     names = [step.id for step in steps]
     seq = 0
+    expected: list[str] = []  # the sinks that must follow the run
 
     def fact(phase: Phase, step_id: str, status: StepStatus, ts: str, payload: dict[str, Any]) -> WalRecord:
         nonlocal seq
@@ -56,9 +62,24 @@ def wal_records(run: Run, steps: Iterable[Step], segments: Iterable[Segment]) ->
         for phase in segment.then:
             yield fact(phase, "", "IN_PROGRESS", ts, {"plan_hash": segment.plan_hash})
         if "UPSERT" in segment.phases:
-            yield fact("UPSERT", "", "DONE", ts, segment.payload)
+            expected = segment.payload.get("sinks", [])
+            payload = {name: each for name, each in segment.payload.items() if name != "sinks"}
+            yield fact("UPSERT", "", "DONE", ts, payload)
         if "LINEAGE" in segment.phases:
-            yield fact("LINEAGE", "", "DONE", ts, {})
+            for sink in expected:
+                yield fact("LINEAGE", sink, "PENDING", ts, {})
+            if not expected:
+                yield fact("LINEAGE", "", "DONE", ts, {})
+        if "ended" in segment.payload:
+            yield fact("PLAN", "", "FAILED", ts, segment.payload["ended"])
+    if sinks is None:
+        return
+    for each in sinks.followed:
+        yield fact("LINEAGE", each.sink, "DONE", each.at, {})
+    if isinstance(sinks, Completion):
+        for sink in sinks.removed:
+            yield fact("LINEAGE", sink, "FAILED", sinks.completed_at, {"code": "removed"})
+        yield fact("LINEAGE", "", "DONE", sinks.completed_at, {"receipt": sinks.receipt})
 
 
 def export(records: Iterable[WalRecord], form: str, out: IO[bytes]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kfm.model import refs
-from kfm.model.outbox_messages import DeadLetter, Stopped
+from kfm.model.outbox_messages import DeadLetter, PendingRun, Stopped
 from kfm.model.records import SinkPosition
 from kfm.store.codec import Repository, exact
 
@@ -41,6 +41,12 @@ class Outbox(Repository):
 
     def waiting(self, sink: str) -> Iterator[int]:
         return (int(key.rpartition("/")[2]) for key, _ in self._tables.scan("outbox", f"wait/{sink}/"))
+
+    def pending(self) -> Iterator[PendingRun]:
+        return self._many("outbox", PendingRun, "pending/")
+
+    def completion(self, run_id: str) -> bytes | None:
+        return self._tables.get("outbox", f"complete/{run_id}")
 
 
 class OutboxTx(Outbox):
@@ -86,3 +92,17 @@ class OutboxTx(Outbox):
         for what in ("dead", "wait"):
             if self._tables.get("outbox", key := f"{what}/{sink}/{index:012d}") is not None:
                 self._tables.delete("outbox", key)
+
+    def expect(self, run: PendingRun) -> None:
+        self._tables.put("outbox", f"pending/{run.index:012d}", exact(run))
+
+    def note_followed(self, run: PendingRun, followed: PendingRun) -> bool:
+        if is_known := self._tables.get("outbox", key := f"pending/{run.index:012d}") == exact(run):
+            self._tables.put("outbox", key, exact(followed))
+        return is_known
+
+    def complete(self, run: PendingRun, body: bytes) -> bool:
+        if is_known := self._tables.get("outbox", key := f"pending/{run.index:012d}") == exact(run):
+            self._tables.put("outbox", f"complete/{run.run_id}", body)
+            self._tables.delete("outbox", key)
+        return is_known

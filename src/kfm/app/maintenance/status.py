@@ -15,6 +15,7 @@ import msgspec
 from kfm.app.authority.authorization import change_requests
 from kfm.app.authority.withdrawals import withdrawal
 from kfm.app.maintenance.doctor import at_a_glance
+from kfm.app.metadata.completion_records import SinkStatus, pending_at
 from kfm.app.runs.change_requests import request_status
 from kfm.app.runs.due_schedules import is_overdue, schedule_statuses
 from kfm.app.runs.freshness import check_targets, judged
@@ -24,6 +25,7 @@ from kfm.app.session.datasets import dataset_names
 from kfm.clock import parse_instant, rfc3339
 from kfm.model import refs
 from kfm.model.labels import PUBLISHABLE, Level
+from kfm.model.outbox_messages import PUBLIC
 from kfm.model.records import DatasetVersion, LedgerEntry, Record
 from kfm.model.reports.freshness_record import Verdict as Fresh
 from kfm.model.reports.withdrawal import Withdrawal
@@ -98,6 +100,7 @@ class Status(Record, frozen=True):
     next: list[NextStep]  # the most urgent first
     ok: bool  # whether every check passed
     checks: list[CheckResult]
+    pending: list[SinkStatus]  # sinks that have not followed some committed runs
 
 
 def status(session: Session, datasets: Sequence[str] = ()) -> Status:
@@ -107,8 +110,10 @@ def status(session: Session, datasets: Sequence[str] = ()) -> Status:
         look = _StatusReader(session)
         found = [look.at(name) for name in datasets or dataset_names(session)]
         checks = at_a_glance(session)
+        pending = pending_at(session, datasets)
         wanted = [
             *_urgent(found, checks),
+            *_sinks(pending),
             *_requests(session),
             *_later(found, look.everything_frozen),
             *_clock(session),
@@ -120,6 +125,7 @@ def status(session: Session, datasets: Sequence[str] = ()) -> Status:
         next=_once(wanted) or _nothing(session),
         ok=all(check.ok for check in checks),
         checks=checks,
+        pending=pending,
     )
 
 
@@ -227,6 +233,14 @@ def _urgent(found: list[DatasetStatus], checks: list[CheckResult]) -> Iterator[N
     for each in found:
         if each.freshness == "late" and not each.is_frozen and not each.at_work and not each.is_behind:
             yield NextStep(command=f"kfm run {each.dataset}", why="it is late", dataset=each.dataset)
+
+
+def _sinks(pending: list[SinkStatus]) -> Iterator[NextStep]:
+    """Yield the next step for each sink that is behind, unless it waits for a thaw. Public files have their own."""
+    for each in pending:
+        if each.sink != PUBLIC and each.waits_for != "thaw":
+            why = "it refused a run" if each.waits_for == "retry" else "it has not followed yet"
+            yield NextStep(command=f"kfm sinks retry {each.sink}", why=why)
 
 
 def _requests(session: Session) -> Iterator[NextStep]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kfm.app.metadata.completion_records import complete
 from kfm.app.session.backends import sink_lock
 from kfm.app.session.session import Session
 from kfm.errors import BadInput, KfmError
@@ -58,6 +59,8 @@ def report_to_sinks(
             problem = follow(session.state, sink, session.clock, session.log, again=again)
             if problem is not None:
                 problems.append(problem)
+    if (problem := complete(session)) is not None:
+        problems.append(problem)
     return problems
 
 

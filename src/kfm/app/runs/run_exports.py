@@ -9,6 +9,7 @@ from functools import partial
 from typing import IO, Any
 
 from kfm import DISTRIBUTION, __version__
+from kfm.app.metadata.completion_records import sinks_of_run
 from kfm.app.session.protection_files import readable_row
 from kfm.app.session.session import Session, trust_of
 from kfm.config import Resolved
@@ -40,7 +41,8 @@ def wal(session: Session, run_id: str) -> Iterator[WalRecord]:
         opened=partial(readable_row, session),
     )
     steps = itertools.chain.from_iterable(plan.each(session.state)) if known.plan_hash else ()
-    return wal_records(known, steps, (segment for segment, _ in session.state.journal.segments(run_id)))
+    segments = (segment for segment, _ in session.state.journal.segments(run_id))
+    return wal_records(known, steps, segments, sinks_of_run(session, run_id))
 
 
 def export_wal(session: Session, run_id: str, form: str, out: IO[bytes]) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from kfm.config.sink_names import sink_names
 from kfm.config.upstream_datasets import metadata_of
 from kfm.engine.stage_results import Wanted
 from kfm.engine.world import Settings
@@ -109,6 +110,7 @@ def dataset_settings(resolved: Resolved, config: Config, name: str, *, dry: bool
         holder=this_process(),
         dry_run=dry,
         worker_image=_worker_image(),
+        sinks=sink_names(config),
     )
     found = config.datasets.get(name)
     sources, datasets = source_requests(found, request)

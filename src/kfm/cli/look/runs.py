@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kfm.app.authority.private_reasons import shown_reason
+from kfm.app.metadata.completion_records import completion_of, pending_run, sinks_left
 from kfm.app.runs.queries import (
     find_run,
     runs,
@@ -23,6 +24,7 @@ from kfm.model.records import Receipt, Run
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from kfm.app.session.session import Session
     from kfm.cli.parser import Parser
@@ -116,7 +118,16 @@ def runs_show(options: argparse.Namespace, screen: Screen) -> int:
         run, receipt = session.state.runs.get(run_id), session.state.ledger.receipt(run_id)
         if screen.json:
             telemetry = session.state.ledger.telemetry(run_id)
-            screen.data({"run": run, "receipt": receipt, "telemetry": telemetry})
+            said = completion_of(session, run_id)
+            screen.data(
+                {
+                    "run": run,
+                    "receipt": receipt,
+                    "telemetry": telemetry,
+                    "pending": pending_run(session, run_id),
+                    "completion": said[0] if said is not None else None,
+                }
+            )
         elif receipt is not None:
             _show_receipt(session, screen, receipt)
         elif run is not None:
@@ -176,8 +187,24 @@ def _show_receipt(session: Session, screen: Screen, receipt: Receipt) -> None:
             *[("moved", f"{m.ref}: {m.before or 'nothing'} → {m.after or 'nothing'}") for m in receipt.moves],
             *[("gate", _decision(d.gate, d.allow, d.reasons)) for d in receipt.policy_decisions],
             *[("error", f"{note.code}: {note.message}") for note in receipt.errors],
+            *_followed(session, receipt.run_id),
         ]
     )
+
+
+def _followed(session: Session, run_id: str) -> Iterator[tuple[str, str]]:
+    """Yield the sinks that have yet to follow a run, or when the last one had."""
+    waiting, found = pending_run(session, run_id), completion_of(session, run_id)
+    if waiting is not None:
+        left = ", ".join(sinks_left(session, waiting))
+        yield "sinks", f"{left}: pending since {waiting.since}" if left else "all have followed, not recorded yet"
+    if found is not None:
+        said, keys = found
+        yield "completed", f"{said.completed_at}: {', '.join(each.sink for each in said.followed) or 'no sink'}"
+        if said.removed:
+            yield "removed", f"{', '.join(said.removed)}: removed from kfm.yml before it had followed"
+        if keys:
+            yield "signed", ", ".join(keys)
 
 
 def _counted(receipt: Receipt) -> str:

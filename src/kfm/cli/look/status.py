@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SHOWN = 20  # how many datasets that need no attention are listed
 STEPS = 10
+_WAITS = {"sink": "", "thaw": "; waits for a thaw", "retry": "; the sink refused it"}
 WIDTH = 80
 
 
@@ -73,6 +74,10 @@ def _tell(screen: Screen, found: Status, *, everything: bool) -> None:
     for each in listed:
         if each.withdrawal is not None:
             screen.text(_folded(_withdrawn(each.dataset, each.withdrawal)))
+    for one in found.pending[:STEPS]:
+        many = "1 run" if one.runs == 1 else f"{one.runs} runs"
+        first = f"the first {one.run_id[:8]} of {clean(one.dataset)}"
+        screen.text(_folded(f"pending: {one.sink}: {many} since {one.since}, {first}{_WAITS[one.waits_for]}"))
     screen.line()
     _tell_next(screen, found.next)
     bad = [check for check in found.checks if not check.ok]

@@ -34,6 +34,7 @@ def arguments(parser: Parser) -> None:
     )
     parser.add_person()
     parser.add_signing()
+    parser.add_wait()
     parser.set_defaults(handler=publish, reports=True)
 
 

@@ -25,6 +25,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="only show what would move")
     parser.add_person()
     parser.add_signing()
+    parser.add_wait()
     parser.add_argument(
         "--to",
         default=None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kfm.app.session import input_checks
 from kfm.app.session.input_checks import as_flag, one_line, requested_datasets
-from kfm.cli import DEFAULTS
+from kfm.cli import DEFAULTS, WAIT_LIMIT_S
 from kfm.cli.render import Screen
 from kfm.cli.run_report import (
     artifacts_folder,
@@ -17,7 +17,7 @@ from kfm.cli.run_report import (
     tell_elsewhere,
     tell_promoted,
 )
-from kfm.cli.session import Tally, opened, person, settings
+from kfm.cli.session import Tally, await_sinks, opened, person, settings
 from kfm.errors import BadInput
 from kfm.parsing.characters import printable
 
@@ -47,7 +47,8 @@ def arguments(parser: Parser) -> None:
         parser.add_argument(
             "--partition", default="", metavar="P", help="one part of the dataset, e.g. a day or a tile"
         )
-    parser.set_defaults(partition="")
+        parser.add_wait()
+    parser.set_defaults(partition="", wait=False)
     parser.add_argument("--force", action="store_true", help="run again although nothing changed; needs --reason")
     parser.add_argument(
         "--allow-deletions", metavar="N", help="let at most N keys go, whatever the deletion budget; needs --reason"
@@ -74,8 +75,10 @@ def plain(argv: list[str], program: str = "kfm") -> argparse.Namespace | None:
     found: Any = SimpleNamespace(
         **DEFAULTS, version=False, command="run", handler=run, reports=True, dataset=names, dry_run=False, window="",
         partition="", force=False, allow_deletions=None, abandon=False, artifacts=None, exit_code=False, reason="",
-        actor=None,
+        actor=None, wait=False,
     )  # fmt: skip
+    if program == "kfm":
+        found.wait_limit = WAIT_LIMIT_S
     for flag in flags:
         setattr(found, known[flag], True)
     return found  # type: ignore[no-any-return]
@@ -103,6 +106,7 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
             keep(resolved, stamp)
         if tally.code == BadInput.exit_code and screen.is_kfm:
             show_other_mistakes(session, tally, outcome)
+        await_sinks(options, session, tally, names)
         tell_elsewhere(session, tally, outcome, events, folder)
         show_runs(session, screen, tally, outcome)
         tell_promoted(session, screen, outcome)

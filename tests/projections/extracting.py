@@ -145,9 +145,9 @@ def from_cypher(documents: list[bytes]) -> Triples:
             assert f"${name}" in document["text"]
             rows.setdefault(name, []).extend(found)
     return {
-        (row["run"], f"{row['uri']}#{row['hash']}", f"{made['key']}#{made['hash']}")
+        (row["run"], f"{row['uri']}#{row['hash']}", f"{made['uri']}#{made['hash']}")
         for row in rows.get("used", [])
-        for made in rows.get("generated", [])
+        for made in rows.get("made", [])
         if made["run"] == row["run"]
     }
 
@@ -181,6 +181,14 @@ EXTRACT: dict[str, Callable[[list[bytes]], Triples]] = {
     "cypher": from_cypher,
     "mermaid": from_mermaid,
 }
+
+
+def wanted(run: PublicRun, grammar: str) -> Triples:
+    """What a grammar says of a run: everything; STAC has items and moved refs alone."""
+    if grammar != "stac":
+        return run.triples()
+    items = {f"{one.id}#{one.digest}" for one in run.artifacts} or {f"kfm://ref/{run.ref}#{run.version}"}
+    return {one for one in run.triples() if one[2] in items}
 
 
 def said(run: PublicRun) -> dict[str, Triples]:

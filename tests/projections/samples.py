@@ -10,7 +10,15 @@ from typing import Any
 import msgspec
 
 import kfm.app
-from kfm.model.public_run import PublicArtifact, PublicInput, PublicLabels, PublicRun, PublicVersion, artifact_id
+from kfm.model.public_run import (
+    PublicArtifact,
+    PublicInput,
+    PublicLabels,
+    PublicMember,
+    PublicRun,
+    PublicVersion,
+    artifact_id,
+)
 from kfm.model.records import RefMove
 from kfm.projections.stac_governance import schema as governance_schema
 from kfm.projections.vocabulary import GOVERNANCE
@@ -104,6 +112,7 @@ LABELS = PublicLabels(
     community_labels=("TK A", "TK CS"),
     rules=("label.care", "label.community"),
 )
+KEPT = tuple(PublicMember(id=one.id, digest=one.digest, path=one.path) for one in run().artifacts)
 RUNS = {
     "ingest": run(),
     "masked": run(run_id="0192f3a0-0000-7000-8000-000000000002", labels=LABELS, rows=None, held_rows=None),
@@ -111,7 +120,7 @@ RUNS = {
         run_id="0192f3a0-0000-7000-8000-000000000003",
         index=2,
         op="promote",
-        job_type="promote",
+        job_type="operation.promote",
         updater_id="kfm.promote",
         trigger="operation",
         inputs=(
@@ -122,24 +131,32 @@ RUNS = {
         removed=(),
         ref="published/stations",
         before="",
+        moves=(RefMove(ref="published/stations", before="", after=sha("version 1")),),
+        kept=KEPT,
+        operator="ada",
     ),
     "rollback": run(
         run_id="0192f3a0-0000-7000-8000-000000000004",
         index=3,
         op="rollback",
-        job_type="rollback",
+        job_type="operation.rollback",
         trigger="operation",
-        inputs=(PublicInput(kind="ref", id="kfm://ref/published/stations", checksum=sha("version 2")),),
+        inputs=(
+            PublicInput(kind="ref", id="kfm://ref/published/stations", checksum=sha("version 2")),
+            PublicInput(kind="dataset", id="kfm://dataset/stations", checksum=sha("version 1")),
+        ),
         artifacts=(),
         removed=(),
         ref="published/stations",
         before=sha("version 2"),
+        moves=(RefMove(ref="published/stations", before=sha("version 2"), after=sha("version 1")),),
+        kept=KEPT,
     ),
     "withdrawal": run(
         run_id="0192f3a0-0000-7000-8000-000000000005",
         index=4,
         op="rollback",
-        job_type="rollback",
+        job_type="operation.rollback",
         trigger="operation",
         inputs=(PublicInput(kind="ref", id="kfm://ref/published/stations", checksum=sha("version 1")),),
         artifacts=(),
@@ -147,6 +164,7 @@ RUNS = {
         version="",
         ref="published/stations",
         before=sha("version 1"),
+        moves=(RefMove(ref="published/stations", before=sha("version 1"), after=""),),
     ),
     "dry run": run(run_id="0192f3a0-0000-7000-8000-000000000006", dry_run=True),
     "failed": run(

@@ -47,4 +47,5 @@ def test_one_node_is_named_for_each_artifact() -> None:
 def test_a_batch_is_cut_into_statements_of_few_rows() -> None:
     statements = cypher.batch([samples.RUNS["ingest"]] * 5, size=4)
     sizes = [len(rows) for each in statements for rows in each.parameters.values()]
-    assert max(sizes) == 4 and sum(sizes) == 5 + 20 + 15 + 5 + 5 + 5  # its version, and where its ref stands
+    runs, used, made, members, generated, removed, refs = 5, 20, 20, 15, 15, 5, 5
+    assert max(sizes) == 4 and sum(sizes) == runs + used + made + members + generated + removed + refs

@@ -21,7 +21,7 @@ from kfm.model import manifests
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.ports import Objects, State
-from kfm.model.public_run import Places, PublicArtifact, PublicRun, PublicVersion, artifact_id
+from kfm.model.public_run import Places, PublicArtifact, PublicMember, PublicRun, PublicVersion, artifact_id
 from kfm.model.records import DatasetVersion, LedgerEntry, Record, RefEntry
 from kfm.projections import dataset_pages, dcat, openlineage, prov, stac
 from kfm.projections.file_paths import published_path
@@ -380,6 +380,22 @@ class Cataloguing:
             listing=listing,
             listing_size=size,
             files=files,
+            published_by=first.run_id if (first := self._first_moves.get(version)) is not None else "",
+            members=self._members(record) if made.labels is None or files else (),
+        )
+
+    def _members(self, record: DatasetVersion) -> tuple[PublicMember, ...]:
+        """Return the entries of a version with the paths of their files; () if they are too many for a catalog."""
+        if record.entries > dcat.PARTS:
+            return ()
+        own = f"datasets/{self.dataset}/"
+        return tuple(
+            PublicMember(
+                id=artifact_id(self.dataset, entry.key),
+                digest=entry.digest,
+                path=published_path(self.dataset, record.digest, entry).removeprefix(own),
+            )
+            for entry in manifests.entries(self._objects, record.digest)
         )
 
     def _published_at(self, version: str) -> str:

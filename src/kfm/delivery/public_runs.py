@@ -8,15 +8,16 @@ from collections.abc import Iterator
 from kfm.engine.protected.encrypted_objects import sealed_with
 from kfm.engine.protected.source_classification import address
 from kfm.errors import Corrupt
-from kfm.masking.lineage_redaction import RunFacts, may_be_named
+from kfm.masking.lineage_redaction import RunFacts, ZoneChange, may_be_named
 from kfm.masking.lineage_redaction import public_run as told
 from kfm.model import manifests, refs
+from kfm.model.lineage_edges import ZONES
 from kfm.model.manifests import Change, Key
 from kfm.model.names import is_digest
 from kfm.model.ports import Objects, State
 from kfm.model.preview_records import is_made
-from kfm.model.public_run import PublicRun
-from kfm.model.records import DatasetVersion, LedgerEntry, ManifestEntry, Receipt
+from kfm.model.public_run import MEMBERS, PublicRun
+from kfm.model.records import DatasetVersion, LedgerEntry, ManifestEntry, Receipt, RefMove
 from kfm.projections.file_paths import published_path
 
 SAME_MOMENT = 1000  # runs that may have ended in the same moment
@@ -30,13 +31,22 @@ def public_run(state: State, objects: Objects, entry: LedgerEntry, *, parts: boo
         raise Corrupt(f"run {entry.run_id} has no receipt", hint="see `kfm doctor --deep`")
     known = _known(state, objects, receipt)
     made = next((item.checksum for item in receipt.outputs if item.kind == "dataset"), "")
+    moved = next((move.after for move in receipt.moves if move.ref.startswith(refs.VERSIONS)), "")
 
     def path_of(each: ManifestEntry) -> str:
-        return published_path(receipt.dataset, made, each).removeprefix(f"datasets/{receipt.dataset}/")
+        return published_path(receipt.dataset, made or moved, each).removeprefix(f"datasets/{receipt.dataset}/")
 
     changes = _changes(objects, receipt, made, known) if made and parts else iter(())
-    restored = _restored(state, objects, entry, known) if parts else iter(())
-    return told(entry, receipt, known, changes, path_of, restored)
+    restored = _restored(state, objects, entry, known) if parts and not made else iter(())
+    members = _members(objects, made or moved, known) if parts else iter(())
+    return told(entry, receipt, known, changes, path_of, restored, members)
+
+
+def _members(objects: Objects, version: str, known: RunFacts) -> Iterator[ManifestEntry]:
+    """Yield the entries of the version that the run made or moved a ref to; nothing if there are more than MEMBERS."""
+    record = known.version
+    if version and record is not None and record.digest == version and record.entries <= MEMBERS:
+        yield from manifests.entries(objects, version)
 
 
 def _known(state: State, objects: Objects, receipt: Receipt) -> RunFacts:
@@ -95,31 +105,25 @@ def _changes(objects: Objects, receipt: Receipt, made: str, known: RunFacts) -> 
     return manifests.changes(objects, before, made)
 
 
-def _restored(state: State, objects: Objects, entry: LedgerEntry, known: RunFacts) -> Iterator[tuple[Change, str]]:
-    """Yield the entries of the current version that differ from the version after the previous run, each with the
-    version in which it got this content. Yield nothing if the run continued from that version, or only published the
-    current one."""
-    dataset, now = entry.dataset, _stands(entry)
-    if not now or not may_be_named(known.version):
+def _restored(state: State, objects: Objects, entry: LedgerEntry, known: RunFacts) -> Iterator[ZoneChange]:
+    """Yield the entries of each zone that changed because an operation moved the zone's ref, each with the version in
+    which it got its content."""
+    dataset = entry.dataset
+    if not may_be_named(known.version):
         return
-    earlier = map(_stands, state.ledger.entries_of(dataset, before=entry.index))
-    before = next((version for version in earlier if version), "")
-    went_on = any(
-        move.ref.startswith(refs.PROCESSED) and (move.before, move.after) == (before, now) for move in entry.moves
-    )
-    if before in ("", now) or went_on:
-        return
-    named = may_be_named(state.ledger.version(dataset, before))
-    changes = list(manifests.changes(objects, before if named else "", now))
-    homes = _homes(state, objects, dataset, now, {change.key for change in changes if change.new is not None})
-    for change in changes:
-        yield change, homes.get(change.key, "")
+    for zone in ZONES:
+        move = next((move for move in entry.moves if move.ref == refs.in_zone(zone, dataset)), None)
+        if move is None or move.before == move.after:
+            continue
+        before, after = (each if may_be_named(state.ledger.version(dataset, each)) else "" for each in _ends(move))
+        changes = list(manifests.changes(objects, before, after))
+        homes = _homes(state, objects, dataset, after, {change.key for change in changes if change.new is not None})
+        for change in changes:
+            yield zone, change, homes.get(change.key, "")
 
 
-def _stands(entry: LedgerEntry) -> str:
-    """Return the version to which this run moved the processed or published ref; "" if it moved neither."""
-    names = (refs.processed(entry.dataset), refs.published(entry.dataset))
-    return next((move.after for move in reversed(entry.moves) if move.ref in names and move.after), "")
+def _ends(move: RefMove) -> tuple[str, str]:
+    return move.before, move.after
 
 
 def _homes(state: State, objects: Objects, dataset: str, version: str, keys: set[Key]) -> dict[Key, str]:

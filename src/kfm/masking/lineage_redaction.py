@@ -14,6 +14,7 @@ from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.labels import joined
+from kfm.model.lineage_edges import Zone
 from kfm.model.manifests import Change
 from kfm.model.names import is_digest
 from kfm.model.operation_target import REF
@@ -22,6 +23,7 @@ from kfm.model.public_run import (
     PublicArtifact,
     PublicInput,
     PublicLabels,
+    PublicMember,
     PublicPart,
     PublicRun,
     artifact_id,
@@ -42,6 +44,9 @@ from kfm.model.records import (
 _UNSAID = Classification(level="restricted", rules=("dataset.sensitivity",))  # the settings do not declare it public
 _CLOSED = Classification(level="restricted", rules=("source.protected",))  # an input became protected later
 _PUBLIC = Classification(level="public")
+
+
+ZoneChange = tuple[Zone, Change, str]  # and the version in which the entry got its content
 
 
 class RunFacts(msgspec.Struct, frozen=True):
@@ -101,10 +106,12 @@ def public_run(
     known: RunFacts,
     changes: Iterable[Change] = (),
     path_of: Callable[[ManifestEntry], str] = lambda _entry: "",
-    restored: Iterable[tuple[Change, str]] = (),
+    restored: Iterable[ZoneChange] = (),
+    members: Iterable[ManifestEntry] = (),
 ) -> PublicRun:
     """Return the public record of a run. `changes` are those between the version before and the one it made; `restored`
-    are those since the run before, each with its version. Neither is read if keys are protected."""
+    are those of the zones whose refs an operation moved; `members` are the entries of the version. None is read if keys
+    are protected."""
     standing = standing_of(entry, receipt, known)
     public = standing.level == "public"
     moves = tuple(move for move in receipt.moves if move.ref.startswith(refs.VERSIONS))
@@ -147,7 +154,9 @@ def public_run(
         held_rows=receipt.held_rows if public else None,
         labels=None if public else _labels(standing),
         metadata=_metadata(moved, public, known),
-        restored=_restored(receipt.dataset, restored, {each.id for each in artifacts}.union(removed)) if named else (),
+        restored=_restored(receipt.dataset, restored) if named else (),
+        kept=_kept(receipt.dataset, members, {each.id for each in artifacts}, path_of) if named else (),
+        operator=entry.operator if public and _declared(receipt, known) == "public" else "",
     )
 
 
@@ -176,14 +185,20 @@ def _made(
     return tuple(artifacts), tuple(removed)
 
 
-def _restored(dataset: str, parts: Iterable[tuple[Change, str]], own: set[str]) -> tuple[PublicPart, ...]:
+def _restored(dataset: str, parts: Iterable[ZoneChange]) -> tuple[PublicPart, ...]:
     found = []
-    for change, version in parts:
+    for zone, change, version in parts:
         id, new = artifact_id(dataset, change.key), change.new
-        if id not in own:
-            stac_id = new.stac_id if new is not None else ""
-            found.append(PublicPart(id=id, digest=new.digest if new else "", version=version, stac_id=stac_id))
+        digest, stac_id = (new.digest, new.stac_id) if new is not None else ("", "")
+        found.append(PublicPart(id=id, digest=digest, version=version, zone=zone, stac_id=stac_id))
     return tuple(found)
+
+
+def _kept(
+    dataset: str, members: Iterable[ManifestEntry], own: set[str], path_of: Callable[[ManifestEntry], str]
+) -> tuple[PublicMember, ...]:
+    found = ((artifact_id(dataset, entry.key), entry) for entry in members)
+    return tuple(PublicMember(id=id, digest=entry.digest, path=path_of(entry)) for id, entry in found if id not in own)
 
 
 def _input(receipt: Receipt, at: int, standing: Classification, known: RunFacts) -> PublicInput:

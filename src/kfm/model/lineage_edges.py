@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from kfm.model import refs
 from kfm.model.operation_target import REF
 from kfm.model.records import Item, Receipt, RefMove
 
 DATASET = "kfm://dataset/"
-ZONES = ("published", "processed")
+Zone = Literal["processed", "published"]
+ZONES: tuple[Zone, ...] = ("published", "processed")
 Edge = tuple[str, str]  # the address and the digest of what was read
 
 

@@ -1,16 +1,31 @@
 """A run as anyone may see it: every catalog, graph, event and explanation is built from this record alone.
 
-Only `masking` builds it. It has no field for protected facts: an address is withheld, a digest is that of the encrypted
-bytes, and the key of a protected output is not named. So no projection can publish too much.
+Every format names things alike. A thing is an address and a digest, and whatever one run makes, another reads under the
+same name:
+
+- a source: its own address, and the digest of its bytes;
+- a version: kfm://dataset/NAME, and its digest. The processed ref is only another name for it;
+- a member of a version: kfm://dataset/NAME/KEY, and the digest of its bytes;
+- a ref at a version: kfm://ref/published/NAME, and the digest of the version that it specialises. An operation made it;
+- a public file: kfm://public/datasets/NAME/PATH, and the digest of the member that it specialises.
+
+Only `masking` builds the record. It has no field for protected facts: an address is withheld, a digest is that of the
+encrypted bytes, and the key of a protected output is not named. So no projection can publish too much.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
+import msgspec
+
+from kfm.model import refs
+from kfm.model.lineage_edges import Zone
 from kfm.model.records import Level, Record, RefMove, Status, TriggerKind
 
 WITHHELD_SOURCE = "kfm://withheld/"  # followed by the digest of the encrypted bytes
+MEMBERS = 1000  # a larger version is described by what changed in it alone
+Thing = tuple[str, str]  # address and digest
 
 
 _PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -24,6 +39,16 @@ def artifact_id(dataset: str, key: tuple[str, ...]) -> str:
 def _quoted(part: str) -> str:
     body = part.encode()
     return part if _PLAIN.issuperset(body) else "".join(chr(b) if b in _PLAIN else f"%{b:02X}" for b in body)
+
+
+def ref_id(ref: str) -> str:
+    """Return the address of a ref."""
+    return f"kfm://ref/{ref}"
+
+
+def public_file_id(dataset: str, path: str) -> str:
+    """Return the address of a public file, from its path in the public folder of its dataset."""
+    return f"kfm://public/datasets/{dataset}/{path}"
 
 
 class PublicInput(Record, frozen=True):
@@ -54,13 +79,21 @@ class PublicArtifact(Record, frozen=True):
     rows: int | None = None  # of a masked table: the rows of its file; None: not read, or too few to be counted
 
 
-class PublicPart(Record, frozen=True):
-    """One entry of the current version that changed with this run although the run did not build it: it moved to, or
-    continued from, a version that is not the one the run before left."""
+class PublicMember(Record, frozen=True):
+    """One entry of a version that the run did not build: it took the entry over, or moved a ref to the version."""
 
     id: str  # like that of an artifact
-    digest: str  # empty: that version no longer has it
+    digest: str
+    path: str  # like that of an artifact
+
+
+class PublicPart(Record, frozen=True):
+    """One entry of a zone that changed because an operation moved the zone's ref."""
+
+    id: str  # like that of an artifact
+    digest: str  # empty: the zone no longer has it
     version: str  # the version in which it got this content
+    zone: Zone
     stac_id: str = ""
 
 
@@ -115,35 +148,96 @@ class PublicRun(Record, frozen=True):
     labels: PublicLabels | None  # None: public without any label
     metadata: dict[str, Any]  # title, description, license, attribution, extent and so on, as declared
     restored: tuple[PublicPart, ...] = ()
+    kept: tuple[PublicMember, ...] = ()  # with the artifacts all members of the version; empty if it has over MEMBERS
+    operator: str = ""  # who ordered the run, as the ledger says; empty: the run was not about public data
 
     def used(self) -> tuple[PublicInput, ...]:
-        """Return the inputs that the outputs of the run are made of; lineage queries follow these. These are all
-        inputs, except that an operation is not made of the version its own ref pointed to before."""
-        own = set() if self.made_a_version() else {f"kfm://ref/{move.ref}" for move in self.moves}
-        return tuple(each for each in self.inputs if each.id not in own)
+        """Return the inputs that the outputs of the run are made of, under the names that all formats use. These are
+        all inputs, except that an operation is not made of the version its own ref pointed to before."""
+        own = set() if self.made_a_version() else {ref_id(move.ref) for move in self.moves}
+        found = (_as_version(each) for each in self.inputs if each.id not in own)
+        return tuple({(each.id, each.checksum): each for each in found}.values())
 
     def made_a_version(self) -> bool:
         return bool(self.version) and not self.job_type.startswith("operation.")
 
-    def outputs(self) -> list[tuple[str, str]]:
-        """Return (id, digest) of each artifact that the run made, or else of the ref that it moved. Every export format
-        states these."""
-        if self.artifacts:
-            return [(artifact.id, artifact.digest) for artifact in self.artifacts]
-        return [(f"kfm://ref/{self.ref}", self.version)] if self.ref else []
+    def made(self) -> Thing | None:
+        """Return the version that the run made; None if it made none."""
+        done = self.made_a_version() and self.status == "SUCCESS"
+        return (artifact_id(self.dataset, ()), self.version) if done else None
+
+    def reached(self) -> list[Thing]:
+        """Return the refs that an operation moved, each at its new version. A run that made a version moved only the
+        processed ref, which is another name for that version."""
+        return [] if self.made_a_version() else [(ref_id(move.ref), move.after) for move in self.moves if move.after]
+
+    def left(self) -> list[Thing]:
+        """Return the refs that an operation moved, each at the version that it left."""
+        if self.made_a_version():
+            return []
+        return [(ref_id(move.ref), move.before) for move in self.moves if move.before not in ("", move.after)]
+
+    def published(self) -> list[tuple[Thing, Thing]]:
+        """Return the public files that an operation made public, each with the member that it is a copy of; [] if it
+        published nothing, or more than MEMBERS files."""
+        if self.made_a_version() or not any(move.ref.startswith(refs.PUBLISHED) and move.after for move in self.moves):
+            return []
+        return [((public_file_id(self.dataset, each.path), each.digest), (each.id, each.digest)) for each in self.kept]
+
+    def outputs(self) -> list[Thing]:
+        """Return everything that the run made: a version and its new members, or the refs that it moved and the files
+        that it published. Every export format states these."""
+        made = self.made()
+        if made is not None:
+            return [made, *((artifact.id, artifact.digest) for artifact in self.artifacts)]
+        return [*self.reached(), *(file for file, _ in self.published())]
+
+    def collections(self) -> dict[Thing, list[Thing]]:
+        """Return the members of the version that the run made, or of the published ref that it moved."""
+        made = self.made()
+        if made is not None:
+            own = [(each.id, each.digest) for each in self.artifacts]
+            own += [(each.id, each.digest) for each in self.kept]
+            return {made: own} if own else {}
+        files = [file for file, _ in self.published()]
+        at = next((thing for thing in self.reached() if thing[0].startswith(ref_id(refs.PUBLISHED))), None)
+        return {at: files} if at is not None and files else {}
+
+    def specialisations(self) -> list[tuple[Thing, Thing]]:
+        """Return the things of this run that present another thing in one place: a ref at a version presents the
+        version, a public file presents a member."""
+        read = [(each.id, each.checksum) for each in self.used() if each.checksum]
+        found = dict.fromkeys((*read, *self.reached(), *self.left()))
+        states = [(thing, (version, thing[1])) for thing in found if (version := _version_at(thing[0]))]
+        return [*states, *self.published()]
 
     def triples(self) -> set[tuple[str, str, str]]:
         """Return (run, input, output) for each pair of input and output, each with its digest."""
         return {
             (self.run_id, f"{each.id}#{each.checksum}", f"{id}#{digest}")
-            for each in self.inputs
+            for each in self.used()
             for id, digest in self.outputs()
         }
 
 
+def _version_at(address: str) -> str:
+    """Return the address of the dataset that a ref of versions points into; "" for every other address."""
+    ref = address.removeprefix(ref_id(""))
+    zoned = ref != address and ref.startswith(refs.VERSIONS)
+    return artifact_id(refs.parse(ref).rest, ()) if zoned else ""
+
+
+def _as_version(each: PublicInput) -> PublicInput:
+    """Return an input that was read at the processed ref under the name of the version. A published ref keeps its name:
+    an operation made it."""
+    if not each.id.startswith(ref_id(refs.PROCESSED)):
+        return each
+    return msgspec.structs.replace(each, kind="dataset", id=_version_at(each.id))
+
+
 class PublicVersion(Record, frozen=True):
-    """A version in a catalog and the run that made it. It does not name the run that published it last, so a rollback
-    restores the same documents byte for byte."""
+    """A version in a catalog, the run that made it and the run that published it first. It does not name the run that
+    published it last, so a rollback restores the same documents byte for byte."""
 
     dataset: str  # its name, without kfm://dataset/
     digest: str
@@ -160,6 +254,8 @@ class PublicVersion(Record, frozen=True):
     listing: str = ""  # digest of the listing of its files
     listing_size: int = 0
     files: tuple[PublicArtifact, ...] = ()  # of masked data: the first files with their facts; empty: it is not masked
+    published_by: str = ""  # the run that published it first; empty: none has
+    members: tuple[PublicMember, ...] = ()  # all its entries, if they are few and may be named; empty: see the listing
 
 
 class Places(Record, frozen=True):

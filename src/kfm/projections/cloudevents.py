@@ -34,9 +34,10 @@ def event(run: PublicRun) -> dict[str, Any]:
             "ref": run.ref,
             "receipt": run.receipt_digest,
             "updater": {"id": run.updater_id, "version": run.updater_version},
-            "inputs": [{"id": each.id, "digest": each.checksum} for each in run.inputs],
+            "inputs": [{"id": each.id, "digest": each.checksum} for each in run.used()],
             "outputs": [{"id": id, "digest": digest} for id, digest in run.outputs()],
             "removed": list(run.removed),
+            "operator": run.operator,
             "care_label": run.labels.care if run.labels else None,
         },
     }

@@ -9,12 +9,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from kfm.model.canonical import canonical
-from kfm.model.public_run import Places, PublicArtifact, PublicRun, PublicVersion
+from kfm.model.public_run import Places, PublicArtifact, PublicRun, PublicVersion, public_file_id
 from kfm.projections import stac
 from kfm.projections.vocabulary import OURS, address, entity, instant, interval, licence_iri, name_of, run_uri
 
 PATH = "catalog.jsonld"
 MEDIA_TYPE = "application/ld+json"
+PARTS = 100  # the parts of a larger version are in its listing
 PROFILE = "http://data.resources.gov/ontology/dcat-us#"
 _CARE = OURS + "vocabulary/"
 
@@ -48,6 +49,7 @@ CONTEXT: dict[str, Any] = {
     "accessURL": _of("dcat:accessURL"),
     "agent": _of("prov:agent"),
     "algorithm": _of("spdx:algorithm"),
+    "atLocation": _of("prov:atLocation"),
     "attributionText": "odrs:attributionText",
     "bbox": _of("dcat:bbox", "gsp:wktLiteral"),
     "byteSize": _of("dcat:byteSize", "xsd:nonNegativeInteger"),
@@ -60,11 +62,14 @@ CONTEXT: dict[str, Any] = {
     "distribution": _set("dcat:distribution"),
     "downloadURL": _of("dcat:downloadURL"),
     "endDate": _of("dcat:endDate", "xsd:dateTime"),
+    "generated": _set("prov:generated"),
     "hadRole": _of("dcat:hadRole"),
     "hasCurrentVersion": _of("dcat:hasCurrentVersion"),
+    "hasPart": _set("dcterms:hasPart"),
     "hasVersion": _set("dcat:hasVersion"),
     "identifier": {"@id": "dcterms:identifier", "@container": "@set"},
     "issued": _of("dcterms:issued", "xsd:dateTime"),
+    "isVersionOf": _of("dcterms:isVersionOf"),
     "label": "rdfs:label",
     "license": _of("dcterms:license"),
     "mediaType": _of("dcat:mediaType"),
@@ -78,6 +83,7 @@ CONTEXT: dict[str, Any] = {
     "restrictionStatus": _of("dcat-us:restrictionStatus"),
     "rights": _of("dcterms:rights"),
     "source": _set("dcterms:source"),
+    "specializationOf": _of("prov:specializationOf"),
     "spatial": _set("dcterms:spatial"),
     "startDate": _of("dcat:startDate", "xsd:dateTime"),
     "temporal": _set("dcterms:temporal"),
@@ -121,8 +127,8 @@ def dataset(version: PublicVersion, places: Places) -> dict[str, Any]:
         **({"issued": version.published_at} if version.published_at else {}),
         **_extent(version),
         **_rights(run, metadata),
-        "source": sorted({address(each) for each in run.inputs}),
-        "wasGeneratedBy": [_activity(run)],
+        "source": sorted({address(each) for each in run.used()}),
+        "wasGeneratedBy": [_activity(version)],
         "distribution": _distributions(version, places),
     }
 
@@ -131,16 +137,49 @@ def to_bytes(document: dict[str, Any]) -> bytes:
     return canonical(document) + b"\n"
 
 
-def _activity(run: PublicRun) -> dict[str, Any]:
+def _activity(version: PublicVersion) -> dict[str, Any]:
+    """Return the run that made a version: its inputs, and the version with its parts."""
+    run, here = version.made, f"kfm://dataset/{version.dataset}"
+    parts = [{"@id": entity(each.id, each.digest), "@type": "prov:Entity"} for each in version.members]
+    made = {"@id": entity(here, version.digest), "@type": "prov:Collection", "isVersionOf": here}
     return {
         "@id": run_uri(run.run_id),
         "@type": "prov:Activity",
         "label": f"{run.op} by {run.updater_id} {run.updater_version}",
         "used": [
             {"@id": entity(address(each), each.checksum), "@type": "prov:Entity", "identifier": [each.id]}
-            for each in run.inputs
+            for each in run.used()
         ],
+        "generated": [{**made, **({"hasPart": parts} if parts else {})}],
     }
+
+
+def _publication(version: PublicVersion, places: Places) -> dict[str, Any]:
+    """Return the run that published a version first, with the public files; {} if it was never published."""
+    if not version.published_by:
+        return {}
+    files = [
+        {
+            "@id": entity(public_file_id(version.dataset, each.path), each.digest),
+            "@type": "prov:Entity",
+            "specializationOf": entity(each.id, each.digest),
+            "atLocation": _public(version, places, each.path),
+        }
+        for each in version.members
+    ]
+    run = {
+        "@id": run_uri(version.published_by),
+        "@type": "prov:Activity",
+        "used": [entity(f"kfm://dataset/{version.dataset}", version.digest)],
+        **({"generated": files} if files else {}),
+    }
+    return {"wasGeneratedBy": [run]}
+
+
+def _public(version: PublicVersion, places: Places, path: str) -> str:
+    """Return the address of a file in the public folder of the dataset."""
+    whole = f"{places.public}/datasets/{version.dataset}/{path}"
+    return whole if "://" in whole else f"./{whole}"
 
 
 def _publisher(places: Places) -> dict[str, str]:
@@ -168,13 +207,15 @@ def _distributions(version: PublicVersion, places: Places) -> list[dict[str, Any
         }
     ]
     if version.listing:
-        path = f"{places.public}/datasets/{name}/versions/{version.digest[7:23]}.ndjson"
+        path = _public(version, places, f"versions/{version.digest[7:23]}.ndjson")
         found.append(
             {
                 "@id": entity(here, version.digest) + "/files",
                 "@type": "dcat:Distribution",
                 "title": "every file of this version, with its digest",
-                "downloadURL": path if "://" in path else f"./{path}",
+                "accessURL": path,
+                "downloadURL": path,
+                **_publication(version, places),
                 "mediaType": media("application/x-ndjson"),
                 "byteSize": str(version.listing_size),
                 "checksum": checksum(version.listing),
@@ -188,7 +229,7 @@ def _distributions(version: PublicVersion, places: Places) -> list[dict[str, Any
 
 def _file(each: PublicArtifact, version: PublicVersion, places: Places) -> dict[str, Any]:
     """Return a file of masked data as a distribution that readers can download."""
-    path = f"{places.public}/datasets/{version.dataset}/{each.path}"
+    path = _public(version, places, each.path)
     count = f" {each.rows} rows." if each.rows is not None else ""
     columns = f"Columns: {', '.join(each.columns)}.{count}" if each.columns else ""
     return {
@@ -196,7 +237,8 @@ def _file(each: PublicArtifact, version: PublicVersion, places: Places) -> dict[
         "@type": "dcat:Distribution",
         "title": " / ".join(each.key),
         **({"description": columns} if columns else {}),
-        "downloadURL": path if "://" in path else f"./{path}",
+        "accessURL": path,
+        "downloadURL": path,
         "mediaType": media(each.media_type),
         "byteSize": str(each.size),
         "checksum": checksum(each.digest),

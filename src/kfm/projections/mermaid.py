@@ -28,7 +28,7 @@ def chart(runs: Iterable[PublicRun]) -> str:
     for run in runs:
         what = f"{run.op}{' (dry run)' if run.dry_run else ''}<br/>{_flat(run.updater_id)} {_flat(run.updater_version)}"
         here = box(f"run {run.run_id}", f"{what}<br/>{run.started_at[:10]}", "run")
-        for each in run.inputs:
+        for each in run.used():
             there = box(f"{each.id}#{each.checksum}", f"{_short(each.id)}<br/>{_mark(each.checksum)}", "input")
             lines.append(f"  {there} --> {here}")
         for id, digest in run.outputs():

@@ -1,4 +1,7 @@
-"""OpenLineage 2-0-2: the START and the end event of a run, with standard facets and two of KFM's own. Pure.
+"""OpenLineage 2-0-2: the START and the end event of a run, with standard facets and KFM's own. Pure.
+
+A dataset of OpenLineage has a name and a version: so a version is its dataset at a digest, with its processed ref as a
+symlink. The `hierarchy` of a member names its dataset, that of a public file the ref that was published.
 
 A dry run has a namespace of its own, so that no reader takes it for a real run.
 """
@@ -9,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kfm.model.labels import ACCESS, CARE, LEVELS
-from kfm.model.public_run import PublicArtifact, PublicInput, PublicRun
+from kfm.model.public_run import PublicInput, PublicRun, Thing, ref_id
 from kfm.projections.vocabulary import PRODUCER, SCHEMAS, address, name_of
 
 SPEC = "https://openlineage.io/spec/2-0-2/OpenLineage.json"
@@ -21,7 +24,7 @@ _ENDS = {"SUCCESS": "COMPLETE", "SKIPPED": "COMPLETE", "PARTIAL": "FAIL", "FAILE
 
 def events(run: PublicRun) -> list[dict[str, Any]]:
     """Return the START event with the inputs, and the end event with everything the run did."""
-    inputs = [_input(each) for each in run.inputs]
+    inputs = [_input(each) for each in run.used()]
     outputs = list(_outputs(run))
     start = _event(run, "START", run.started_at, inputs, [])
     return [start, _event(run, _ENDS[run.status], run.finished_at, inputs, outputs)]
@@ -84,6 +87,7 @@ def _run_facets(run: PublicRun, ended: bool) -> dict[str, Any]:
         "previousVersion": run.before,
         "ref": run.ref,
         "removed": list(run.removed),
+        "operator": run.operator,
     }
     found["kfm_run"] = _own("KfmRunFacet", **said)
     return found
@@ -121,25 +125,45 @@ def _input(each: PublicInput) -> dict[str, Any]:
 
 
 def _outputs(run: PublicRun) -> Iterator[dict[str, Any]]:
-    made: dict[str, PublicArtifact] = {artifact.id: artifact for artifact in run.artifacts}
+    sizes: dict[Thing, int] = {(artifact.id, artifact.digest): artifact.size for artifact in run.artifacts}
     shared = _dataset_facets(run)
     change = "DROP" if not run.version else "ALTER" if run.before else "CREATE"
-    lifecycle = _facet("LifecycleStateChangeDatasetFacet", "1-0-1", lifecycleStateChange=change)
-    for id, digest in run.outputs():
+    above = {part: whole for whole, parts in run.collections().items() for part in parts}
+    gone = [] if run.version else [(id, "") for id, _ in run.left()]  # a withdrawal drops its ref
+    files = dict(run.published())
+    for thing in (*run.outputs(), *gone):
+        id, digest = thing
+        state = "CREATE" if thing in files else change
         facets = {
             **shared,
             "version": _facet("DatasetVersionDatasetFacet", "1-0-1", datasetVersion=digest),
-            "lifecycleStateChange": lifecycle,
+            "lifecycleStateChange": _facet("LifecycleStateChangeDatasetFacet", "1-0-1", lifecycleStateChange=state),
             "kfm_identity": _own("KfmIdentityDatasetFacet", id=id, digest=digest),
+            **_place(run, thing, above),
         }
         found: dict[str, Any] = {**_named(id), "facets": facets}
-        if id in made:
+        if thing in sizes:
             found["outputFacets"] = {
                 "outputStatistics": _facet(
-                    "OutputStatisticsOutputDatasetFacet", "1-0-2", size=made[id].size, fileCount=1
+                    "OutputStatisticsOutputDatasetFacet", "1-0-2", size=sizes[thing], fileCount=1
                 )
             }
         yield found
+
+
+def _place(run: PublicRun, thing: Thing, above: dict[Thing, Thing]) -> dict[str, Any]:
+    """Return the facets that connect an output with other datasets: what it is a part of, and its other name."""
+    if thing in above:
+        whole = above[thing]
+        kinds = ("DATASET", "MEMBER") if run.made() == whole else ("REF", "FILE")
+        levels = [
+            {"type": kind, "name": _named(each[0])["name"]} for kind, each in zip(kinds, (whole, thing), strict=True)
+        ]
+        return {"hierarchy": _facet("HierarchyDatasetFacet", "1-0-0", hierarchy=levels)}
+    if thing != run.made() or not run.ref:
+        return {}
+    other = [{**_named(ref_id(run.ref)), "type": "REF"}]
+    return {"symlinks": _facet("SymlinksDatasetFacet", "1-0-1", identifiers=other)}
 
 
 def _dataset_facets(run: PublicRun) -> dict[str, Any]:
@@ -171,7 +195,7 @@ def schemas() -> dict[str, dict[str, Any]]:
     """Return the JSON Schemas of KFM's own facets, by address."""
     text, texts = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
     digest = {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"}
-    words = ("op", "trigger", "status", "outcome", "walId", "ref")
+    words = ("op", "trigger", "status", "outcome", "walId", "ref", "operator")
     digests = ("receipt", "planHash", "inputHash", "codeHash", "configHash", "version", "previousVersion")
     facets: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         "KfmRunFacet": (

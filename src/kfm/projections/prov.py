@@ -1,7 +1,8 @@
 """PROV: one bundle per run, as PROV-JSON and as PROV-O in JSON-LD, with the same statements. Pure.
 
 An entity is an item in one state: its id and the digest of its bytes. A run used its inputs and generated its outputs.
-Each output derives from all inputs; this follows, so it is not written for every pair.
+Each output derives from all inputs; this follows, so it is not written for every pair. A version is a collection of its
+members. A ref at a version is a specialisation of the version, and a collection of the files that were published.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from kfm.model.canonical import canonical
-from kfm.model.public_run import PublicRun
-from kfm.projections.vocabulary import OURS, address, agent_uri, entity, quoted, run_uri
+from kfm.model.public_run import PublicRun, Thing
+from kfm.projections.vocabulary import OURS, agent_uri, entity, iri_of, quoted, run_uri
 
 MEDIA_TYPE = "application/json"
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 _PROV = "http://www.w3.org/ns/prov#"
+_ROLE = "operator"  # of the person or schedule that ordered the run
 
 CONTEXT: dict[str, Any] = {
     "@version": 1.1,
@@ -31,7 +33,7 @@ CONTEXT: dict[str, Any] = {
         name: {"@id": f"prov:{name}", "@type": "@id"}
         for name in (
             "used", "generated", "wasAssociatedWith", "wasAttributedTo", "wasRevisionOf", "invalidated",
-            "qualifiedAssociation", "agent", "hadPlan",
+            "qualifiedAssociation", "agent", "hadPlan", "hadMember", "specializationOf", "hadRole",
         )
     },
 }  # fmt: skip
@@ -47,22 +49,23 @@ def prov_json(run: PublicRun) -> dict[str, Any]:
     activity, agent = names(run_uri(run.run_id)), names(agent_uri(run))
     plan = names(f"kfm://plan/{run.plan_hash}") if run.plan_hash else ""
     entities: dict[str, Any] = {}
-    for iri, id, digest, size in _entities(run):
-        entities[names(iri)] = {"kfm:id": id, "kfm:digest": digest, **({"kfm:size": size} if size is not None else {})}
-    if plan:
-        entities[plan] = {"prov:type": {"$": "prov:Plan", "type": "prov:QUALIFIED_NAME"}}
-    actors: dict[str, Any] = {
-        agent: {
-            "prov:type": {"$": "prov:SoftwareAgent", "type": "prov:QUALIFIED_NAME"},
-            "kfm:version": run.updater_version,
+    collections = run.collections()
+    for (id, digest), size in _entities(run).items():
+        entities[names(_iri(id, digest))] = {
+            "kfm:id": id,
+            "kfm:digest": digest,
+            **({"kfm:size": size} if size is not None else {}),
+            **({"prov:type": _typed("prov:Collection")} if (id, digest) in collections else {}),
         }
+    if plan:
+        entities[plan] = {"prov:type": _typed("prov:Plan")}
+    actors: dict[str, Any] = {
+        agent: {"prov:type": _typed("prov:SoftwareAgent"), "kfm:version": run.updater_version},
+        **{names(iri): {"prov:label": name} for iri, name in _operator(run)},
     }
     for iri, name in _people(run):
-        actors[names(iri)] = {
-            "prov:type": {"$": "prov:Organization", "type": "prov:QUALIFIED_NAME"},
-            "prov:label": name,
-        }
-    outputs = [names(entity(id, digest)) for id, digest in run.outputs()]
+        actors[names(iri)] = {"prov:type": _typed("prov:Organization"), "prov:label": name}
+    outputs = [names(_iri(*thing)) for thing in run.outputs()]
     bundle: dict[str, Any] = {
         "entity": entities,
         "activity": {
@@ -72,7 +75,14 @@ def prov_json(run: PublicRun) -> dict[str, Any]:
         "used": _each("u", ({"prov:activity": activity, "prov:entity": names(iri)} for iri in _used(run))),
         "wasGeneratedBy": _each("g", ({"prov:entity": one, "prov:activity": activity} for one in outputs)),
         "wasAssociatedWith": _each(
-            "a", [{"prov:activity": activity, "prov:agent": agent, **({"prov:plan": plan} if plan else {})}]
+            "a",
+            [
+                {"prov:activity": activity, "prov:agent": agent, **({"prov:plan": plan} if plan else {})},
+                *(
+                    {"prov:activity": activity, "prov:agent": names(iri), "prov:role": _ROLE}
+                    for iri, _ in _operator(run)
+                ),
+            ],
         ),
         "wasAttributedTo": _each(
             "t",
@@ -84,9 +94,24 @@ def prov_json(run: PublicRun) -> dict[str, Any]:
                 {
                     "prov:generatedEntity": names(new),
                     "prov:usedEntity": names(old),
-                    "prov:type": {"$": "prov:Revision", "type": "prov:QUALIFIED_NAME"},
+                    "prov:type": _typed("prov:Revision"),
                 }
                 for new, old in _revisions(run)
+            ),
+        ),
+        "hadMember": _each(
+            "m",
+            (
+                {"prov:collection": names(_iri(*whole)), "prov:entity": names(_iri(*part))}
+                for whole, parts in collections.items()
+                for part in parts
+            ),
+        ),
+        "specializationOf": _each(
+            "s",
+            (
+                {"prov:specificEntity": names(_iri(*one)), "prov:generalEntity": names(_iri(*other))}
+                for one, other in run.specialisations()
             ),
         ),
         "wasInvalidatedBy": _each(
@@ -102,10 +127,8 @@ def prov_o(run: PublicRun) -> dict[str, Any]:
     activity, agent = run_uri(run.run_id), agent_uri(run)
     plan = f"kfm://plan/{run.plan_hash}" if run.plan_hash else ""
     people = [iri for iri, _ in _people(run)]
-    revisions: dict[str, list[str]] = {}
-    for new, old in _revisions(run):
-        revisions.setdefault(new, []).append(old)
-    given = {entity(id, digest) for id, digest in run.outputs()}
+    given = {_iri(*thing) for thing in run.outputs()}
+    ordered = [iri for iri, _ in _operator(run)]
     graph: list[dict[str, Any]] = [
         {
             "@id": activity,
@@ -116,29 +139,50 @@ def prov_o(run: PublicRun) -> dict[str, Any]:
             "used": list(_used(run)),
             "generated": sorted(given),
             "invalidated": _invalidated(run),
-            "wasAssociatedWith": agent,
-            "qualifiedAssociation": {
-                "@type": "prov:Association",
-                "agent": agent,
-                **({"hadPlan": plan} if plan else {}),
-            },
+            "wasAssociatedWith": [agent, *ordered],
+            "qualifiedAssociation": [
+                {"@type": "prov:Association", "agent": agent, **({"hadPlan": plan} if plan else {})},
+                *({"@type": "prov:Association", "agent": iri, "hadRole": OURS + f"terms/{_ROLE}"} for iri in ordered),
+            ],
         },
         {"@id": agent, "@type": ["prov:Agent", "prov:SoftwareAgent"], "kfm:version": run.updater_version},
+        *({"@id": iri, "@type": "prov:Agent", "kfm:name": name} for iri, name in _operator(run)),
         *({"@id": iri, "@type": ["prov:Agent", "prov:Organization"], "kfm:name": name} for iri, name in _people(run)),
         *([{"@id": plan, "@type": ["prov:Entity", "prov:Plan"]}] if plan else []),
     ]
-    for iri, id, digest, _ in _entities(run):
-        graph.append(
+    return {
+        "@context": CONTEXT,
+        "@id": f"kfm://bundle/{run.run_id}",
+        "@graph": graph + _described(run, given, people),
+    }
+
+
+def _described(run: PublicRun, given: set[str], people: list[str]) -> list[dict[str, Any]]:
+    """Return the nodes of the entities, each with its members, the entity that it specialises and the one that it
+    revises."""
+    members = {_iri(*whole): [_iri(*part) for part in parts] for whole, parts in run.collections().items()}
+    general: dict[str, list[str]] = {}
+    for one, other in run.specialisations():
+        general.setdefault(_iri(*one), []).append(_iri(*other))
+    revisions: dict[str, list[str]] = {}
+    for new, old in _revisions(run):
+        revisions.setdefault(new, []).append(old)
+    found = []
+    for id, digest in _entities(run):
+        iri = _iri(id, digest)
+        found.append(
             {
                 "@id": iri,
-                "@type": "prov:Entity",
+                "@type": ["prov:Entity", "prov:Collection"] if iri in members else "prov:Entity",
                 "identifier": id,
                 "digest": digest,
                 **({"wasAttributedTo": people} if people and iri in given else {}),
                 **({"wasRevisionOf": revisions[iri]} if iri in revisions else {}),
+                **({"specializationOf": general[iri]} if iri in general else {}),
+                **({"hadMember": members[iri]} if iri in members else {}),
             }
         )
-    return {"@context": CONTEXT, "@id": f"kfm://bundle/{run.run_id}", "@graph": graph}
+    return found
 
 
 def to_bytes(document: dict[str, Any]) -> bytes:
@@ -182,41 +226,49 @@ def _said_of(run: PublicRun, prefix: str) -> dict[str, Any]:
     return {prefix + name: value for name, value in said.items() if value != ""}
 
 
-def _entities(run: PublicRun) -> list[tuple[str, str, str, int | None]]:
-    """Return each entity once: IRI, id, digest, and size if it is known."""
-    sizes = {artifact.id: artifact.size for artifact in run.artifacts}
-    found: dict[str, tuple[str, str, str, int | None]] = {}
-    for each in run.inputs:
-        iri = entity(address(each), each.checksum)
-        found.setdefault(iri, (iri, each.id, each.checksum, each.size))
-    for id, digest in run.outputs():
-        iri = entity(id, digest)
-        found.setdefault(iri, (iri, id, digest, sizes.get(id)))
-    for iri, id, digest in _before(run):
-        found.setdefault(iri, (iri, id, digest, None))
-    return list(found.values())
+def _iri(id: str, digest: str) -> str:
+    return entity(iri_of(id), digest)
+
+
+def _typed(name: str) -> dict[str, str]:
+    return {"$": name, "type": "prov:QUALIFIED_NAME"}
+
+
+def _entities(run: PublicRun) -> dict[Thing, int | None]:
+    """Return each entity once, with its size if it is known."""
+    found: dict[Thing, int | None] = {(each.id, each.checksum): each.size for each in run.used()}
+    found |= {(artifact.id, artifact.digest): artifact.size for artifact in run.artifacts}
+    others = [*run.outputs(), *run.left(), *(part for parts in run.collections().values() for part in parts)]
+    others += [thing for pair in run.specialisations() for thing in pair]
+    others += [thing for pair in _revised(run) for thing in pair]
+    return {**found, **{thing: None for thing in others if thing not in found}}
 
 
 def _used(run: PublicRun) -> Iterable[str]:
-    return dict.fromkeys(entity(address(each), each.checksum) for each in run.inputs)
+    return dict.fromkeys(_iri(each.id, each.checksum) for each in run.used())
 
 
-def _before(run: PublicRun) -> list[tuple[str, str, str]]:
-    """Return the states of the run's ref before and after the run; [] if the ref did not change."""
-    if not run.ref or not run.before or run.before == run.version:
-        return []
-    id = f"kfm://ref/{run.ref}"
-    states = [run.before, run.version] if run.version else [run.before]
-    return [(entity(id, digest), id, digest) for digest in states]
+def _revised(run: PublicRun) -> list[tuple[Thing, Thing]]:
+    """Return what the run replaced: the version before the one that it made, or the version of a ref that it moved."""
+    made = run.made()
+    if made is not None:
+        return [(made, (made[0], run.before))] if run.before not in ("", run.version) else []
+    after = dict(run.reached())
+    return [((id, after[id]), (id, before)) for id, before in run.left() if id in after]
 
 
 def _revisions(run: PublicRun) -> list[tuple[str, str]]:
-    before = _before(run)
-    return [(before[1][0], before[0][0])] if len(before) == 2 else []
+    return [(_iri(*new), _iri(*old)) for new, old in _revised(run)]
 
 
 def _invalidated(run: PublicRun) -> list[str]:
-    return [iri for iri, _, digest in _before(run) if digest == run.before]
+    """Return the states of refs that an operation ended. A version stays what it was when another one is made."""
+    return [_iri(*thing) for thing in run.left()]
+
+
+def _operator(run: PublicRun) -> list[tuple[str, str]]:
+    """Return who ordered the run, with an IRI; [] if that is withheld."""
+    return [(f"kfm://operator/{quoted(run.operator, '')}", run.operator)] if run.operator else []
 
 
 def _people(run: PublicRun) -> list[tuple[str, str]]:

@@ -107,6 +107,7 @@ def collection(version: PublicVersion, keys: Iterable[tuple[str, ...]], places: 
         **table,
         "kfm:dataset": f"kfm://dataset/{name}",
         "kfm:run_id": run.run_id,
+        **({"kfm:published_by": version.published_by} if version.published_by else {}),
         "assets": _manifest_asset(version, up, places),
         "links": [
             _link("root", f"{up}{ROOT}", _JSON),
@@ -116,7 +117,7 @@ def collection(version: PublicVersion, keys: Iterable[tuple[str, ...]], places: 
             *([_link("history", f"./{RUNS}", _JSON)] if current and not places.receipts else []),
             *([_link("alternate", "./index.html", "text/html")] if current else []),
             *licence_link,
-            *(_source_link(each) for each in run.inputs),
+            *(_source_link(each) for each in run.used()),
             *((_link("item", f"./items/{file_name(key)}.json", _GEOJSON) for key in keys) if current else ()),
         ],
     }
@@ -155,7 +156,7 @@ def item(artifact: PublicArtifact, made: PublicRun, places: Places) -> dict[str,
             _link("parent", "../collection.json", _JSON),
             _link("collection", "../collection.json", _JSON),
             *_proofs(made, "../../", places),
-            *(_source_link(each) for each in made.inputs),
+            *(_source_link(each) for each in made.used()),
         ],
     }
 
@@ -213,7 +214,7 @@ def moved(run: PublicRun) -> dict[str, Any]:
         "version": run.version or "withdrawn",
         "kfm:ref": f"kfm://ref/{run.ref}",
         "kfm:run_id": run.run_id,
-        "links": [_link("root", f"../../{ROOT}", _JSON), *(_source_link(each) for each in run.inputs)],
+        "links": [_link("root", f"../../{ROOT}", _JSON), *(_source_link(each) for each in run.used())],
     }
 
 

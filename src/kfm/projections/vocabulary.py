@@ -46,10 +46,15 @@ def entity(iri: str, digest: str) -> str:
 
 
 def address(each: PublicInput) -> str:
-    """Return an IRI of an input. An id without a scheme, such as a file path, goes below kfm://source/."""
-    if "://" in each.id or each.id.startswith("urn:"):
-        return each.id if _NOT_IN_IRIS.isdisjoint(each.id) else quoted(each.id, _IN_IRIS)
-    return f"kfm://source/{quoted(each.id)}"
+    """Return an IRI of an input."""
+    return iri_of(each.id)
+
+
+def iri_of(id: str) -> str:
+    """Return an IRI for the id of a thing. An id without a scheme, such as a file path, goes below kfm://source/."""
+    if "://" in id or id.startswith("urn:"):
+        return id if _NOT_IN_IRIS.isdisjoint(id) else quoted(id, _IN_IRIS)
+    return f"kfm://source/{quoted(id)}"
 
 
 def is_licence_id(said: str) -> bool:

@@ -47,8 +47,9 @@ def test_an_ingest_made_each_key_out_of_its_source(started: Kfm) -> None:
     assert one.version == receipt["outputs"][0]["checksum"]
     assert (one.wal_id, one.index, one.labels, one.rows, one.held_rows) == (receipt["run_id"], 1, None, 12, 1)
     assert one.metadata["title"] == "Rain gauges"
-    wanted = {(one.run_id, f"{SOURCE}#{digest_of(SOURCE)}", f"{each.id}#{each.digest}") for each in one.artifacts}
-    assert one.triples() == wanted and len(wanted) == 3
+    things = [(GAUGES, one.version), *((each.id, each.digest) for each in one.artifacts)]
+    wanted = {(one.run_id, f"{SOURCE}#{digest_of(SOURCE)}", f"{id}#{digest}") for id, digest in things}
+    assert one.triples() == wanted and len(wanted) == 4
 
 
 def test_only_what_changed_was_made(ran: Kfm) -> None:
@@ -73,7 +74,7 @@ def test_a_file_lies_where_its_artifact_says(ran: Kfm) -> None:
         assert digest_of(Path("public/datasets/rain-gauges", each.path)) == each.digest
 
 
-def test_a_promotion_and_a_withdrawal_move_a_ref_and_make_nothing(ran: Kfm) -> None:
+def test_a_promotion_and_a_withdrawal_move_a_ref_and_make_no_version(ran: Kfm) -> None:
     ingest, promote = told()
     assert ran("rollback", "rain-gauges", "--to", "nothing", "--reason", "wrong").code == 0
     withdrawal = last()
@@ -82,7 +83,10 @@ def test_a_promotion_and_a_withdrawal_move_a_ref_and_make_nothing(ran: Kfm) -> N
     assert (promote.op, promote.ref, promote.artifacts) == ("promote", "published/rain-gauges", ())
     assert (withdrawal.op, withdrawal.version, withdrawal.before) == ("rollback", "", ingest.version)
     assert promote.metadata == ingest.metadata
-    assert promote.outputs() == [("kfm://ref/published/rain-gauges", ingest.version)]
+    folder = f"kfm://public/datasets/rain-gauges/versions/{ingest.version[7:23]}"
+    files = [(f"{folder}/{each.key[0]}.csv", each.digest) for each in ingest.artifacts]
+    assert promote.outputs() == [("kfm://ref/published/rain-gauges", ingest.version), *files]
+    assert withdrawal.outputs() == [] and withdrawal.left() == promote.outputs()[:1]
 
 
 def test_a_rollback_leads_to_the_version_before(ran: Kfm) -> None:

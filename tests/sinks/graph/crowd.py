@@ -158,13 +158,35 @@ def letters(runs: Iterable[PublicRun]) -> list[Letter]:
     ]
 
 
-def used(runs: Sequence[PublicRun]) -> set[tuple[str, str, str]]:
-    return {(each.id, each.checksum, run.run_id) for run in runs for each in run.inputs}
+Edge = tuple[str, str, str]
+Pair = tuple[str, str, str, str]
 
 
-def generated(runs: Sequence[PublicRun]) -> set[tuple[str, str, str]]:
-    return {(run.run_id, id, hash) for run in runs for id, hash in run.outputs()}
+def used(runs: Sequence[PublicRun]) -> set[Edge]:
+    return {(each.id, each.checksum, run.run_id) for run in runs for each in run.used()}
 
 
-def made_versions(runs: Sequence[PublicRun]) -> set[tuple[str, str, str]]:
-    return {(f"kfm://dataset/{run.dataset}", run.version, run.run_id) for run in runs if run.made_a_version()}
+def generated(runs: Sequence[PublicRun]) -> set[Edge]:
+    """Artifacts, or else the ref that moved."""
+    found = {(run.run_id, each.id, each.digest) for run in runs for each in run.artifacts}
+    return found | {(run.run_id, f"kfm://ref/{run.ref}", run.version) for run in runs if run.ref and not run.artifacts}
+
+
+def made_things(runs: Sequence[PublicRun]) -> set[Edge]:
+    return {(id, hash, run.run_id) for run in runs for id, hash in run.outputs()}
+
+
+def members(runs: Sequence[PublicRun]) -> set[Pair]:
+    return {(*whole, *part) for run in runs for whole, parts in run.collections().items() for part in parts}
+
+
+def specialisations(runs: Sequence[PublicRun]) -> set[Pair]:
+    return {(*one, *other) for run in runs for one, other in run.specialisations()}
+
+
+def pointed(runs: Sequence[PublicRun]) -> set[Edge]:
+    """Where each ref points after all of them."""
+    last = {
+        move.ref: (run.dataset, move.after) for run in sorted(runs, key=lambda run: run.index) for move in run.moves
+    }
+    return {(f"kfm://ref/{ref}", f"kfm://dataset/{name}", after) for ref, (name, after) in last.items() if after}

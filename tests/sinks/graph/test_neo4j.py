@@ -15,7 +15,20 @@ from kfm.model.public_run import PublicRun
 from kfm.projections import cypher
 from kfm.sinks import neo4j
 from kfm.sinks.neo4j import GraphSink
-from tests.sinks.graph.crowd import a_run, crowd, digest, generated, letters, made, made_versions, read, used
+from tests.sinks.graph.crowd import (
+    a_run,
+    crowd,
+    digest,
+    generated,
+    letters,
+    made,
+    made_things,
+    members,
+    pointed,
+    read,
+    specialisations,
+    used,
+)
 from tests.sinks.graph.server import Neo4jServer
 
 pytestmark = pytest.mark.xdist_group("neo4j")
@@ -32,15 +45,22 @@ def holds(server: Neo4jServer, runs: Sequence[PublicRun]) -> None:
     ids = [row["id"] for row in server.ask("MATCH (r:Run) RETURN r.id AS id")]
     assert sorted(ids) == sorted(run.run_id for run in runs)
     assets = [(row["uri"], row["hash"]) for row in server.ask("MATCH (a:Asset) RETURN a.uri AS uri, a.hash AS hash")]
-    versions = made_versions(runs)
-    assert sorted(assets) == sorted({(uri, hash) for uri, hash, _ in used(runs) | versions})
+    parts, special, pointers = members(runs), specialisations(runs), pointed(runs)
+    things = {each[:2] for each in used(runs) | made_things(runs)} | {each[1:] for each in pointers}
+    things |= {each[at : at + 2] for each in parts | special for at in (0, 2)}
+    assert sorted(assets) == sorted(things)
     edges = server.ask("MATCH (a:Asset)-[:USED_IN]->(r:Run) RETURN a.uri AS uri, a.hash AS hash, r.id AS run")
     assert sorted((row["uri"], row["hash"], row["run"]) for row in edges) == sorted(used(runs))
     edges = server.ask("MATCH (r:Run)-[g:GENERATED]->(d:Dataset) RETURN r.id AS run, d.key AS key, g.hash AS hash")
     assert sorted((row["run"], row["key"], row["hash"]) for row in edges) == sorted(generated(runs))
     edges = server.ask("MATCH (r:Run)-[:MADE]->(a:Asset) RETURN a.uri AS uri, a.hash AS hash, r.id AS run")
-    assert sorted((row["uri"], row["hash"], row["run"]) for row in edges) == sorted(versions)
-    exactly = len(used(runs)) + len(generated(runs)) + len(versions)
+    assert sorted((row["uri"], row["hash"], row["run"]) for row in edges) == sorted(made_things(runs))
+    for kind, wanted in (("HAD_MEMBER", parts), ("SPECIALIZATION_OF", special)):
+        edges = server.ask(f"MATCH (a:Asset)-[:{kind}]->(b:Asset) RETURN [a.uri, a.hash, b.uri, b.hash] AS edge")
+        assert sorted(tuple(row["edge"]) for row in edges) == sorted(wanted)
+    edges = server.ask("MATCH (d:Dataset)-[:POINTS_TO]->(a:Asset) RETURN [d.key, a.uri, a.hash] AS edge")
+    assert sorted(tuple(row["edge"]) for row in edges) == sorted(pointers)
+    exactly = sum(map(len, (used(runs), generated(runs), made_things(runs), parts, special, pointers)))
     assert server.ask("MATCH ()-[e]->() RETURN count(e) AS n") == [{"n": exactly}]
     there = {row["d"]["key"]: row["d"] for row in server.ask("MATCH (d:Dataset) RETURN properties(d) AS d")}
     assert there == newest(runs)
@@ -63,10 +83,17 @@ def newest(runs: Sequence[PublicRun]) -> dict[str, dict[str, Any]]:
         for part in run.restored:
             named = {"stac_id": part.stac_id} if part.stac_id else {}
             there = {"hash": part.digest, "version": part.version, **named}
-            said[part.id] = there if part.digest else {"removed_by": run.run_id}
+            if part.zone == "processed":
+                said[part.id] = there if part.digest else {"removed_by": run.run_id}
+                continue
+            before = known.get(part.id, {"key": part.id, "created_at": run.finished_at, "seq": -1})
+            kept = {name: value for name, value in before.items() if not name.startswith("published_")}
+            public = {"published_hash": part.digest, "published_version": part.version} if part.digest else {}
+            known[part.id] = {**kept, "published_seq": run.index, **public}
         for key, what in said.items():
-            created = known.get(key, {}).get("created_at", run.finished_at)
-            known[key] = {"key": key, "created_at": created, "seq": run.index, **care, **what}
+            before = known.get(key, {"created_at": run.finished_at})
+            kept = {name: value for name, value in before.items() if name.startswith(("published_", "created_at"))}
+            known[key] = {"key": key, "seq": run.index, **kept, **care, **what}
     return known
 
 

@@ -23,6 +23,7 @@ from kfm.errors import Denied, KfmError
 from kfm.model import manifests, refs
 from kfm.model.lineage_edges import made_by
 from kfm.model.records import Record
+from kfm.parsing.characters import printable
 from kfm.store.lineage_index import rows_of
 
 Place = Literal["storage", "evidence", "public", "receipts", "checkpoints", "artifacts", "catalog", "graph", "sink"]
@@ -82,6 +83,8 @@ def _graph_drifts(session: Session) -> Iterator[Drift]:
         yield Drift(place="graph", dataset="", what=what, about=f"neo4j: {key}")
     for (uri, hash), what in wrong.assets.items():
         yield Drift(place="graph", dataset="", what=what, about=f"neo4j: {uri} {hash[:19]}".rstrip())
+    for name in wrong.foreign.values():
+        yield Drift(place="graph", dataset="", what="foreign", about=f"neo4j: {printable(name)}")
 
 
 def _missing_edges(session: Session) -> Iterator[tuple[str, str, bytes]]:

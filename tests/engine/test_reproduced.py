@@ -34,6 +34,7 @@ def reproduced(site: Installation, config: str = "kfm.yml", env: dict[str, str] 
     return len(names)
 
 
+@pytest.mark.long
 def test_the_examples_over_http_come_out_again_when_their_server_is_gone(place: Path) -> None:
     with serving(kansas_files()) as server:
         site = kansas(place, server.port)

@@ -21,7 +21,7 @@ from kfm.store.memory import MemoryTables
 from tests.engine.site_under_test import Lines, MemorySite
 from tests.sampling import sampled
 
-HISTORIES = [int(number) for number in os.environ.get("TESTED_HISTORIES", "150,500").split(",")]
+HISTORIES = [int(number) for number in os.environ.get("TESTED_HISTORIES", "60,500").split(",")]
 BODIES = st.sampled_from([b"one", b"two", b"three", b"four"])
 # At which transaction from now on the process dies, and whether that was committed when it did.
 Moment = tuple[int, bool]

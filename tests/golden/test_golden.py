@@ -82,7 +82,7 @@ def test_what_was_unfinished_in_it_is_finished_as_if_it_never_was(golden: Path, 
     assert public(tmp_path / "anew") == public(golden)
 
 
-@pytest.mark.parametrize("kept", sampled(STATES, every=5), ids=lambda path: "/".join(path.parts[-2:]))
+@pytest.mark.parametrize("kept", sampled(STATES, every=10), ids=lambda path: "/".join(path.parts[-2:]))
 def test_node_finishes_what_it_can_run_and_leaves_the_rest_to_python(golden: Path, kept: Path, tmp_path: Path) -> None:
     shutil.copytree(kept, tmp_path / "python")
     wanted = finish(tmp_path / "python")

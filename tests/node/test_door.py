@@ -122,7 +122,7 @@ CASES: dict[str, tuple[Any, Any, int]] = {
 }
 
 
-@pytest.mark.parametrize("case", sampled(CASES, every=3))
+@pytest.mark.parametrize("case", sampled(CASES, every=6))
 def test_both_runners_answer_alike(folder: Path, case: str) -> None:
     words, env, code = CASES[case]
     python, other = (typed(runner, folder, words, env) for runner in RUNNERS)

@@ -137,7 +137,8 @@ class Foreteller:
                 assert "sha256:" + hashlib.sha256(files[effect["target"]]).hexdigest() == effect["digest"], effect
 
 
-@pytest.mark.parametrize("config", sampled(EXAMPLES))
+@pytest.mark.long
+@pytest.mark.parametrize("config", EXAMPLES)
 def test_the_predicted_effects_are_the_effects_made_by_either_runner(tmp_path: Path, config: str, count: Count) -> None:
     source, names = CHANGING[config]
     heard = {}

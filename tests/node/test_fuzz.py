@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.node import fuzz_canonical, fuzz_config, fuzz_documents
+from tests.sampling import tries
 
 
 def test_canonical_json_is_the_same_in_both_languages(count: Any) -> None:
@@ -20,8 +21,8 @@ def test_files_of_settings_are_read_alike(count: Any) -> None:
 
 
 def test_configurations_are_taken_or_refused_alike(count: Any) -> None:
-    assert fuzz_config.run(500, 103) == []
-    count("configurations judged by both languages", 500)
+    assert fuzz_config.run(tries(800), 103) == []
+    count("configurations judged by both languages", tries(800))
 
 
 @pytest.mark.long

@@ -11,13 +11,14 @@ from tests.node import inspection_samples as samples
 from tests.node.fuzz_inspection import compare_patterns, run
 from tests.node.twin import Twin, encoded
 from tests.parsing.test_patterns import HOSTILE
+from tests.sampling import stride, tries
 
 
 def test_a_thousand_generated_contracts_and_sources_have_one_answer() -> None:
     seen: Counter[str] = Counter()
-    assert run(1_000, 20260101, seen) == []
-    assert min(seen["held"], seen["changed"], seen["as it came"]) > 100  # it sees every kind of outcome
-    assert len([name for name in seen if name.startswith("rule ")]) > 30
+    assert run(tries(1_000), 20260101, seen) == []
+    assert min(seen["held"], seen["changed"], seen["as it came"]) > tries(100)  # it sees every kind of outcome
+    assert len([name for name in seen if name.startswith("rule ")]) > tries(30)
 
 
 @pytest.mark.long
@@ -38,7 +39,7 @@ def test_a_thousand_generated_patterns_take_the_same_twelve_thousand_values() ->
 
 def test_no_value_keeps_a_pattern_busy_in_node() -> None:
     with Twin("./inspection_answers.mjs") as twin:
-        for pattern, value in HOSTILE:
+        for pattern, value in HOSTILE[:: stride(3)]:
             assert twin.ask("pattern", pattern, [value])["ok"] == [[False, False]], pattern
 
 

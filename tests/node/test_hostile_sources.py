@@ -297,7 +297,7 @@ def nothing_changed(was: Seen, seen: Seen) -> None:
     assert public and public == {name: body for name, body in was.files.items() if name.startswith("../public/")}
 
 
-@pytest.mark.parametrize("name", sampled(HELD, every=3))
+@pytest.mark.parametrize("name", sampled(HELD, every=6))
 def test_a_hostile_source_is_held_in_one_line_that_names_its_place(
     name: str, tmp_path: Path, fresh: Fresh, count: Count
 ) -> None:

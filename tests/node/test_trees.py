@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.node.sites import Site, contents, rows_of
+from tests.sampling import stride
 
 CONFIG = """\
 kfm: 1
@@ -36,7 +37,8 @@ EDITIONS = (gauges(range(700), 1), gauges(range(300, 310), 5), gauges(range(690,
 @pytest.mark.parametrize("state", ["sqlite:.kfm/state.db", "jsonl:.kfm/state.jsonl"])
 def test_a_tree_is_the_same_in_both_languages_whichever_wrote_before(tmp_path: Path, state: str) -> None:
     found = []
-    for n, runners in enumerate([("python",) * 4, ("node",) * 4, ("python", "node", "python", "node")]):
+    turns = [("python",) * 4, ("node",) * 4, ("python", "node", "python", "node")]
+    for n, runners in enumerate(turns[:: stride(2)]):
         site = Site(tmp_path / str(n), {"kfm.yml": CONFIG.replace("STATE", state)}, lambda _n: "python")
         for runner, edition in zip(runners, EDITIONS, strict=True):
             site.put("gauges.csv", edition)
@@ -54,5 +56,5 @@ def test_a_tree_is_the_same_in_both_languages_whichever_wrote_before(tmp_path: P
         )
         trees = [body for body in rows["objects"].values() if body.startswith(b'{"depth":')]
         assert len(trees) == 4, "a root for every version"
-    assert found[0][0] == found[1][0] == found[2][0]
-    assert found[0] == found[1] == found[2]
+    assert all(one[0] == found[0][0] for one in found)
+    assert all(one == found[0] for one in found)

@@ -313,6 +313,7 @@ def the_example(site: Site) -> None:
     site.run("run", "--force", "--reason", "once more", "--verbose")
 
 
+@pytest.mark.long
 def test_the_example_over_real_data_too(tmp_path: Path, count: Count) -> None:
     folder = ROOT / "examples/declared"
     files: dict[str, str | bytes] = dict(contents(folder))
@@ -326,6 +327,7 @@ def test_with_threads_only_what_shares_a_durable_write_may_differ(tmp_path: Path
     same(tmp_path / "site", files, changing, count, runners=("python first, then in turn",), folded=True)
 
 
+@pytest.mark.long
 def test_in_small_windows_too(tmp_path: Path, server: Server, count: Count) -> None:
     """Each durable write speaks of two steps at most: the segments are the same, and so is their chain."""
     files = files_of("sqlite", server.port, window=2)

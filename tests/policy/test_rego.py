@@ -87,6 +87,7 @@ def test_conftest_says_the_same(name: str, tmp_path: Path) -> None:
     assert said(conftest, *arguments, str(bad))[0] == 1
 
 
+@pytest.mark.long
 def test_conftest_passes_their_tests() -> None:
     # It gives each test five seconds and cannot be told otherwise: on a busy machine that is no verdict.
     for _ in range(10):

@@ -19,7 +19,7 @@ from tests.power.installation import DATASET, Counties
 from tests.power.schedules import Broken
 from tests.power.simfs import OnlyKills, PowerCut, SimFs, WithoutFileSync, WithoutFolderSync
 from tests.power.tally import tally
-from tests.sampling import sampled
+from tests.sampling import sampled, tries
 
 SCHEDULES = 52_000
 WALKS = 3_000
@@ -60,7 +60,7 @@ def test_every_run_ends_as_it_would_without_the_power_cuts(shard: int) -> None:
 
 
 def test_walks_over_a_tree_of_several_levels_end_where_they_would_have() -> None:
-    over_a_tree("trees", range(40))
+    over_a_tree("trees", range(tries(40)))
 
 
 @pytest.mark.long
@@ -190,6 +190,7 @@ class Trusting(schedules.Program):
         return TrustsWhatItFinds(schedules.JOURNAL, self.fs, lock=self.fs.lock)
 
 
+@pytest.mark.long
 def test_subtler_omissions_are_found_too() -> None:
     for name, kind, program in (
         ("folders of the dead", UnsureOfFolders, schedules.Program),

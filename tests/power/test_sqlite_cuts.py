@@ -188,7 +188,7 @@ def test_the_tapes_hold_what_a_disk_sees(tapes: list[Recorded]) -> None:
 
 
 def test_no_cut_loses_what_sqlite_acknowledged(tapes: list[Recorded], scratch: str) -> None:
-    sweep(tapes, scratch, "default", 1, STATES // 5)
+    sweep(tapes, scratch, "default", 1, STATES // 10)
 
 
 @pytest.mark.long

@@ -27,6 +27,7 @@ from tests.engine.protected.conftest import (
     labels,
     table,
 )
+from tests.sampling import sampled
 
 ROOT = Path(__file__).resolve().parents[3]
 OPEN = dataset("sites", "sites.csv", sensitivity="public")
@@ -85,6 +86,7 @@ SLIPS: dict[str, tuple[Callable[[], None], list[str]]] = {
     ),
 }
 slips = pytest.mark.parametrize("slip", SLIPS)
+some_slips = pytest.mark.parametrize("slip", sampled(SLIPS, every=4))  # where a run takes a process of its own
 
 
 @pytest.fixture
@@ -181,7 +183,7 @@ def test_a_trigger_that_waited_is_not_taken_up(free: Kfm, slip: str) -> None:
     assert not at(free, "raw/sites") and not at(free, "processed/sites")
 
 
-@slips
+@some_slips
 def test_an_unfinished_run_is_not_taken_up_and_stays(free: Kfm, slip: str) -> None:
     Path("updaters.py").write_text(UPDATERS.replace("return Output(", "import os; os._exit(9)\n        return Output("))
     command = [sys.executable, "-m", "kfm.cli.main", "run", "sites"]
@@ -247,7 +249,7 @@ def test_an_undelivered_commit_stays_undelivered_with_such_a_mistake(free: Kfm, 
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
-@slips
+@some_slips
 def test_the_node_runner_runs_nothing_there_and_delivers_nothing(free: Kfm, slip: str) -> None:
     assert free("run", "sites").code == 0
     Path("public").write_text("in the way")

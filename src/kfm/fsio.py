@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Any
@@ -163,6 +164,14 @@ class Fs:
 
     def exists(self, path: str) -> bool:
         return os.path.lexists(path)
+
+    def changed_ms(self, path: str) -> int | None:
+        """Return when the content of a file was last written; None if there is no file."""
+        try:
+            found = os.stat(path, follow_symlinks=False)
+        except OSError:
+            return None
+        return found.st_mtime_ns // 1_000_000 if stat.S_ISREG(found.st_mode) else None
 
     def list(self, path: str) -> list[str]:
         try:

@@ -287,7 +287,7 @@ def test_rollback_and_rollback_forward_bring_back_the_same_bytes(ran: Kfm) -> No
     done = ran("rollback", "rain-gauges", "--reason", "oops", "--json").data
     assert done["receipts"][0]["moves"] == foretold["receipts"][0]["moves"]
     assert ran("refs", "list", "published/", "--json").data == first
-    assert ran("rollback", "rain-gauges", "--to", second[0]["version"]).code == 0
+    assert ran("rollback", "rain-gauges", "--to", second[0]["version"], "--reason", "right").code == 0
     assert ran("refs", "list", "published/", "--json").data == second
     assert ran("rollback", "rain-gauges", "--to", first[0]["version"]).code == 0
     assert ran("refs", "list", "published/", "--json").data == first
@@ -307,7 +307,7 @@ def test_the_first_edition_can_be_withdrawn_and_brought_back(ran: Kfm) -> None:
     assert done["receipts"][0]["moves"] == foretold["receipts"][0]["moves"]
     assert ran("refs", "list", "published/", "--json").data == []
     assert json.loads(Path("public/datasets/rain-gauges/current.json").read_text())["version"] == ""
-    assert ran("rollback", "rain-gauges", "--to", before[0]["version"]).code == 0
+    assert ran("rollback", "rain-gauges", "--to", before[0]["version"], "--reason", "right").code == 0
     assert ran("refs", "list", "published/", "--json").data == before
 
 
@@ -322,8 +322,8 @@ def test_a_version_to_roll_back_to_may_be_named_by_its_start(ran: Kfm) -> None:
     ran("rollback", "rain-gauges", "--to", "nothing")
     shown = first[:19]  # as `kfm refs history` shows it
     assert shown in ran("refs", "history", "published/rain-gauges").out
-    assert ran("rollback", "rain-gauges", "--to", shown, "--dry-run").code == 0
-    assert ran("rollback", "rain-gauges", "--to", shown.removeprefix("sha256:")).code == 0
+    assert ran("rollback", "rain-gauges", "--to", shown, "--reason", "right", "--dry-run").code == 0
+    assert ran("rollback", "rain-gauges", "--to", shown.removeprefix("sha256:"), "--reason", "right").code == 0
     assert ran("refs", "list", "published/", "--json").data[0]["version"] == first
     answer = ran("rollback", "rain-gauges", "--to", "sha256:0000000")
     assert answer.code == 3
@@ -358,7 +358,8 @@ def test_what_is_restricted_today_is_neither_promoted_nor_rolled_back_to(ran: Kf
     data.write_text(data.read_text().replace("13.7", "14.7"))
     withdrawn = ran("run")
     assert withdrawn.code == 0 and "withdrawn from the public files" in withdrawn.err, withdrawn.err
-    for words in (["promote", "rain-gauges"], ["rollback", "rain-gauges", "--to", published["version"]]):
+    back = ["rollback", "rain-gauges", "--to", published["version"], "--reason", "right"]
+    for words in (["promote", "rain-gauges"], back):
         answer = ran(*words)
         assert answer.code == 4, answer.err
         assert "its sensitivity is not public" in answer.complaint

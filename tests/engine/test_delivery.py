@@ -227,7 +227,7 @@ def test_a_reader_never_sees_the_pointer_go_back(state: str, place: Path) -> Non
     promoted(site, versions=3)
 
     def turn(session: Session, n: int) -> Told:
-        return attempt(lambda: run_operation(session, "rollback", "demo", {"to": targets[n % 3]}))
+        return attempt(lambda: run_operation(session, "rollback", "demo", {"to": targets[n % 3]}, reason="a test"))
 
     def work() -> int:
         """Publish something else, each on its own account, until it has come to be so often enough."""

@@ -346,7 +346,7 @@ def test_a_promotion_and_a_rollback_name_the_version_they_moved_to(place: Place)
         ("ref", "kfm://ref/published/demo", first, "published"),
         ("ref", "published/demo", "", "published"),
     ]
-    back = run_operation(place.session, "rollback", "demo", {"to": first})
+    back = run_operation(place.session, "rollback", "demo", {"to": first}, reason="right")
     assert ("dataset", "kfm://dataset/demo", first, "published") in named(back)
     place.log.events.clear()
     frozen = run_operation(place.session, "freeze", "demo")

@@ -48,7 +48,7 @@ def test_a_withdrawal_removes_every_file_of_the_dataset_and_of_no_other(site: We
     assert set(site.public("rain")) == {"current.json"} and site.pointer("rain") == ""
     assert not list((site.folder / "public/datasets/rain/versions").iterdir()), "an empty folder is left"
     assert site.public("snow") == snow
-    ordered(site, "rollback", "rain", "--to", two[:23])
+    ordered(site, "rollback", "rain", "--to", two[:23], "--reason", "right")
     assert site.versions("rain") == {short(two)}, "only what is published again is there again"
 
 
@@ -69,7 +69,7 @@ def test_a_rollback_removes_what_it_takes_back_and_keeps_what_was_superseded(sit
     assert site.versions("rain") == {short(one), short(two), short(three)}
     ordered(site, "rollback", "rain", "--to", two[:23])
     assert site.versions("rain") == {short(one), short(two)} and site.pointer("rain") == two
-    ordered(site, "rollback", "rain", "--to", three[:23])
+    ordered(site, "rollback", "rain", "--to", three[:23], "--reason", "right")
     assert site.versions("rain") == {short(one), short(two), short(three)}, "forward again takes nothing back"
 
 

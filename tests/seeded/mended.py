@@ -176,6 +176,12 @@ MENDED: dict[str, Bug] = {
         "tests/app/previews/test_automatic.py"
         "::test_processes_that_promote_the_same_version_at_once_leave_no_failed_receipt",
     ),
+    "a damaged object is a NOOP": Bug(
+        "kfm.engine.object_damage:is_whole",
+        "and not objects.is_damaged(entry.digest, since_ms)",
+        "",
+        "tests/cli/test_damaged_outputs.py::test_a_damaged_or_missing_file_of_the_version_is_made_again",
+    ),
     "what may not be public is recommended for publication": Bug(
         "kfm.app.provenance.why_not:_unpublished",
         "present_labels(session, dataset, made).may_be_public if made else True",

@@ -43,6 +43,9 @@ class MemoryObjects(Objects):
     def has(self, digest: str) -> bool:
         return digest in self.stored
 
+    def is_damaged(self, digest: str, since_ms: int) -> bool:
+        return digest not in self.stored
+
 
 class MemoryStaging:
     def __init__(self, objects: MemoryObjects) -> None:

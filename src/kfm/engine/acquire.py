@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from kfm.engine.object_damage import whole_checkpoint
 from kfm.engine.progress import counted
 from kfm.engine.run_context import RunContext, words_of
 from kfm.engine.stage_results import Acquired
@@ -138,6 +139,7 @@ class Pinner:
             request = self.classifier.guarded(request)
             objects, checkpoint = self.classifier.objects_for(request), self.classifier.checkpoint(request, checkpoint)
         else:  # progress would reveal the size of a protected source
+            checkpoint = whole_checkpoint(self._context, checkpoint)
             objects = counted(objects, world.progress, checkpoint.size if checkpoint is not None else 0)
         fetched = world.open_source(request.uri).fetch(request, checkpoint, objects)
         self.bytes_in += fetched.bytes_on_wire

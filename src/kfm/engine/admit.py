@@ -9,16 +9,17 @@ import msgspec
 from kfm.clock import rfc3339
 from kfm.engine import heartbeat
 from kfm.engine.code_changes import code_changed
+from kfm.engine.object_damage import is_whole
 from kfm.engine.partition_base import holds_still
 from kfm.engine.protected.ledger_redaction import append
 from kfm.engine.receipt_stage import closing_receipt
 from kfm.engine.run_context import RunContext
 from kfm.engine.stage_results import Acquired, Duplicate, Fresh, Keys, Resume, Stopped, Tenure
 from kfm.engine.telemetry_stage import measure_superseded
-from kfm.errors import Conflict, Corrupt, Frozen, PlanDrift
-from kfm.model import manifests, refs
+from kfm.errors import Conflict, Frozen, PlanDrift
+from kfm.model import refs
 from kfm.model.keys import claim_key, input_hash, run_id, run_key_of, scopes
-from kfm.model.ports import INLINE_MAX, Objects, Tx
+from kfm.model.ports import Tx
 from kfm.model.preview_records import params_of_work, preview_of, zone_ref
 from kfm.model.records import ErrorNote, Run, SourceRef, Trigger
 from kfm.model.run_overrides import abandons_unfinished, check_reason, overrides_of
@@ -95,8 +96,9 @@ def is_live(context: RunContext, run: Run) -> bool:
         other = state.runs.get(last) if last and last != run.run_id else run
         if other is None or _contracts(other) != _contracts(run):
             return False
-        small = version is not None and version.size <= INLINE_MAX  # even the sum is small, so no object is a file
-        return small or is_there(context.world.objects, run.version_digest)
+        if not context.damaged and not is_whole(context, run.version_digest, version):
+            context.damaged.append(run.version_digest)  # kept, because the claim asks again inside its transaction
+        return not context.damaged
     return all(state.refs.at(move.ref) == move.after for move in run.moves)
 
 
@@ -112,15 +114,6 @@ def _is_quarantined_since(context: RunContext) -> bool:
 
 def _contracts(run: Run) -> list[str]:
     return [source.contract_hash for source in run.inputs]
-
-
-def is_there(objects: Objects, version: str) -> bool:
-    """Return whether all files of a version exist with the right size; no bytes are read. Small objects are rows of the
-    state."""
-    try:
-        return all(objects.size(entry.digest) == entry.size for entry in manifests.larger(objects, version, INLINE_MAX))
-    except Corrupt:
-        return False
 
 
 def claim(context: RunContext, inputs: list[SourceRef], keys: Keys, is_other: bool) -> Fresh | Resume | Duplicate:

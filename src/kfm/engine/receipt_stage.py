@@ -8,6 +8,7 @@ import msgspec
 
 from kfm.clock import rfc3339
 from kfm.engine.code_changes import code_warnings
+from kfm.engine.object_damage import damage_notes
 from kfm.engine.protected.ledger_redaction import append, as_real
 from kfm.engine.run_context import RunContext, is_public
 from kfm.engine.stage_results import NOTHING_MADE, Acquired, Assembled, Duplicate, Stopped
@@ -377,6 +378,7 @@ def receipt_of(
         code_hash=updater.code_hash,
         warnings=[
             *(code_warnings(updater, outcome) if admitted and admitted.code_changed and not trigger.force else []),
+            *damage_notes(context, outcome),
             *([OLDER_SETTINGS] if context.work.replayed and status == "SUCCESS" else []),
         ],
         partition=trigger.partition,

@@ -85,6 +85,7 @@ class RunContext(Struct):
     reached: Reached = field(default_factory=Reached)  # for the receipt of a run that ends before its last stage
     grids: dict[str, str] = field(default_factory=dict)  # the formats of gridded sources that passed, by digest
     described: dict[str, dict[str, Any]] = field(default_factory=dict)  # what was read about them, by digest
+    damaged: list[str] = field(default_factory=list)  # versions and sources whose stored bytes are missing or damaged
 
     @property
     def trigger(self) -> Trigger:

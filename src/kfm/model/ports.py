@@ -1,7 +1,6 @@
 """The ports: what the engine needs from storage, sources and publishers, in the engine's terms.
 
-Each port has several implementations that pass one contract suite. A dry run is the same engine over ports that cannot
-write.
+Each port has several implementations that pass one contract suite. The ports of a dry run cannot write.
 """
 
 from __future__ import annotations
@@ -56,10 +55,8 @@ class Tables(Protocol):
         """A context for reads that belong together, perhaps of one snapshot. No transaction may begin inside."""
 
     def begin(self, durable: bool = True) -> None:
-        """Take the write lock. Raise Busy if another process keeps it.
-
-        durable: after `commit` these writes and all earlier ones survive a power cut. Otherwise they are visible at
-        once and become durable with the next durable commit."""
+        """Take the write lock. Raise Busy if another process keeps it. After a durable `commit` these writes and all
+        earlier ones survive a power cut. Others are visible at once, and durable with the next durable commit."""
 
     def put(self, table: str, key: str, value: bytes) -> None: ...
 
@@ -473,6 +470,9 @@ class Objects(Protocol):
     def size(self, digest: str) -> int: ...
 
     def has(self, digest: str) -> bool: ...
+
+    def is_damaged(self, digest: str, since_ms: int) -> bool:
+        """Return whether an object is missing or has other bytes. A file that is older than `since_ms` is not read."""
 
 
 class Staging(Protocol):

@@ -179,6 +179,9 @@ class _ScratchStore:
     def size(self, digest: str) -> int:
         return self._objects.size(digest)
 
+    def is_damaged(self, digest: str, since_ms: int) -> bool:
+        return self._objects.is_damaged(digest, since_ms)
+
 
 class _ScratchStaging:
     def __init__(self, aside: _ScratchStore, known: hashlib._Hash) -> None:

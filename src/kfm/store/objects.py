@@ -78,6 +78,15 @@ class FileObjects:
             return False
         return self._state.inline_object(digest) is not None or self._fs.exists(self.path(digest))
 
+    def is_damaged(self, digest: str, since_ms: int) -> bool:
+        """Return whether an object is missing or has other bytes. A file that was not written since then is not read:
+        every change of its bytes by a program changes its time. `verify` reads all."""
+        body = self._state.inline_object(digest)
+        if body is not None:
+            return "sha256:" + hashlib.sha256(body).hexdigest() != digest
+        changed_ms = self._fs.changed_ms(self.path(digest))
+        return changed_ms is None or (changed_ms > since_ms and not self._is_whole(digest))
+
     def verify(self) -> int:
         """Read every object, referenced or not; return their count. Raise Corrupt at the first that does not match its
         name."""
@@ -369,6 +378,9 @@ class DryObjects:
 
     def has(self, digest: str) -> bool:
         return digest in self._new or (self._real is not None and self._real.has(digest))
+
+    def is_damaged(self, digest: str, since_ms: int) -> bool:
+        return digest not in self._new and (self._real is None or self._real.is_damaged(digest, since_ms))
 
 
 class DryStaging:

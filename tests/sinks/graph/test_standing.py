@@ -61,14 +61,14 @@ def test_after_a_rollback_the_published_zone_is_what_it_was_and_the_processed_on
         for at in (1, 0, 2, 0, 1):
             site.operate(session, "rollback", {"to": versions[at]})
             assert published(known) == views[at] and processed(known) == made
-        site.operate(session, "promote")
+        site.operate(session, "promote", {"to": session.state.refs.at("processed/demo")})
         assert published(known) == views[2], "what was processed last, promoted again"
         site.operate(session, "rollback", {"to": versions[0]})
         site.publish(session, {**EDITIONS[2], "e": "5"})
         forward = published(known)
         site.operate(session, "rollback", {"to": versions[2]})
         assert published(known) == views[2]
-        site.operate(session, "promote")
+        site.operate(session, "promote", {"to": session.state.refs.at("processed/demo")})
         assert published(known) == forward
         site.operate(session, "rollback", {"to": "nothing"})
         assert published(known) == {} and hashes(known) == entries(session, session.state.refs.at("processed/demo"))
@@ -114,7 +114,7 @@ def test_whatever_is_done_the_graph_has_both_zones_as_their_refs_are(site: Site,
             elif what == "promote" and session.state.refs.at("processed/demo") != session.state.refs.at(
                 "published/demo"
             ):
-                site.operate(session, "promote")
+                site.operate(session, "promote", {"to": session.state.refs.at("processed/demo")})
             else:
                 rows = {key: str(rng.randrange(3)) for key in rng.sample("abcde", rng.randrange(1, 5))}
                 site.ingest(session, rows)

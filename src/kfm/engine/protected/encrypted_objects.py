@@ -87,6 +87,9 @@ class DecryptingObjects:
     def has(self, digest: str) -> bool:
         return self._objects.has(digest)
 
+    def is_damaged(self, digest: str, since_ms: int) -> bool:
+        return self._objects.is_damaged(digest, since_ms)
+
 
 class EncryptedObjects(DecryptingObjects):
     """An object store that encrypts everything that is written, and decrypts what is read."""

@@ -140,6 +140,9 @@ class UnjudgedObjects:
     def has(self, digest: str) -> bool:
         return self._objects.has(digest) or any(self._opens(one) for one in self._waiting(digest))
 
+    def is_damaged(self, digest: str, since_ms: int) -> bool:
+        return self._objects.is_damaged(self._under(digest) or digest, since_ms)
+
     def _under(self, digest: str) -> str:
         """Return the digest of the encrypted bytes; empty if the bytes are in clear. Denied if the key is missing."""
         waiting = self._waiting(digest)

@@ -338,7 +338,7 @@ MENDED: dict[str, Bug] = {
     ),
     "a run over a missing object is a noop": Bug(
         "kfm.engine.admit:is_live",
-        "        return small or is_there(context.world.objects, run.version_digest)\n",
+        "        return not context.damaged\n",
         "        return True\n",
         "tests/node/test_damaged_objects.py::test_a_run_over_a_missing_object_is_no_noop",
     ),

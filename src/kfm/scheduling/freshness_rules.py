@@ -18,8 +18,8 @@ MINUTE_MS = 60_000
 _UNITS = {"m": 1, "h": 60, "d": 1440}
 # From the weakest cause to the strongest.
 RANKS: tuple[Cause, ...] = (
-    "not yet noticed", "upstream late", "source late", "waiting for review", "failed", "held", "waiting", "running",
-    "waiting for a pool", "frozen",
+    "not yet noticed", "upstream late", "source late", "withdrawn", "waiting for review", "failed", "held",
+    "waiting", "running", "waiting for a pool", "frozen",
 )  # fmt: skip
 
 
@@ -29,6 +29,7 @@ class EndedRun(NamedTuple):
     at_ms: int
     outcome: str
     published_ms: int | None = None  # when the version that it made was published, or now; None: it made none
+    is_withdrawn: bool = False  # that version was taken back since, so the time from then on is due to that
 
 
 class Spell(NamedTuple):
@@ -48,6 +49,8 @@ def spells(since_ms: int, now_ms: int, ended: Iterable[EndedRun]) -> list[Spell]
     for run in sorted(ended, key=lambda run: run.at_ms):
         if run.published_ms is not None:
             found.append(Spell(run.at_ms, run.published_ms, "waiting for review"))
+            if run.is_withdrawn:
+                found.append(Spell(run.published_ms, now_ms, "withdrawn"))
         cause: Cause = "source late" if run.outcome == "noop" and state == "not yet noticed" else _named(state)
         found.append(Spell(last, run.at_ms, cause))
         last = run.at_ms

@@ -34,7 +34,9 @@ class Model:
             done(kfm("run", "sites"))
             self.made = self.label
         elif what == "publish":
-            answer = by_order(kfm, SAFE, "publish", "sites")
+            refs = {each["ref"]: each["version"] for each in kfm("refs", "list", "--json").data}
+            again = ("--to", refs["processed/sites"]) if self.withdrawn and self.made else ()  # maybe the same bytes
+            answer = by_order(kfm, SAFE, "publish", "sites", *again)
             assert (answer.code == 0) is (bool(self.made) and self.now == "generalised"), answer.err
             if answer.code == 0:
                 self.public, self.withdrawn = True, False

@@ -40,7 +40,9 @@ class PresentLabels(NamedTuple):
 def present_labels(session: Session, dataset: str, version: str) -> PresentLabels:
     """Return the levels of a version. A level that cannot be read today counts as closed."""
     known = session.state.ledger.version(dataset, version)
-    made: Level = known.standing.level if known is not None and known.standing is not None else "public"
+    made: Level = "public"
+    if known is not None:  # without labels, a version keeps the sensitivity that kfm.yml declared when it was made
+        made = known.standing.level if known.standing is not None else known.metadata.get("sensitivity") or "public"
     declared = session.config.datasets.get(dataset)
     said: Level = (declared.sensitivity if declared is not None else None) or "public"
     try:

@@ -24,6 +24,7 @@ from kfm.clock import rfc3339
 from kfm.delivery.public_runs import entry_of, public_run
 from kfm.errors import EXIT_CODES, KfmError, Refused
 from kfm.model import refs
+from kfm.model.labels import PUBLISHABLE
 from kfm.model.public_run import PublicRun
 from kfm.model.records import Receipt, Record, RefEntry, Run
 from kfm.model.reports.withdrawal import Withdrawal
@@ -312,7 +313,11 @@ def _masked(session: Session, dataset: str) -> Iterator[Reason]:
     custodians = labels.custodians if labels is not None else ()
     whose = f", in the custody of {', '.join(custodians)}" if custodians else ""
     rule, do = next(iter(labels.rules), "") if labels is not None else "", f"kfm labels show {dataset}"
-    if levels.was_tightened:
+    declared = session.config.datasets.get(dataset)
+    if labels is None and not levels.was_tightened and declared is not None and declared.sensitivity in PUBLISHABLE:
+        said = f"it was made while kfm.yml said {levels.made}, and the same bytes keep that"
+        do = f"kfm run {dataset}, once its source has changed"
+    elif levels.was_tightened:
         said = (
             f"the labels in force make it {levels.now}; the current version was made while it was {levels.made}{whose}"
         )

@@ -16,6 +16,7 @@ from kfm.model.operation_target import REF
 from kfm.model.preview_records import preview_of
 from kfm.model.records import DatasetVersion, LedgerEntry, RefEntry
 from kfm.model.reports.freshness_record import Freshness, Verdict
+from kfm.projections.live_versions import withdrawn_versions
 from kfm.scheduling.freshness_rules import MINUTE_MS, EndedRun, Spell, blame, deadline_ms, length_ms, spells
 from kfm.scheduling.triggers import is_of_preview
 
@@ -139,6 +140,7 @@ def _late_ms(said: FreshnessConfig | None, as_of_ms: int, now_ms: int) -> int:
 
 def _spells(session: Session, seen: _Seen, name: str, since_ms: int, now_ms: int) -> Iterator[Spell]:
     public = name in seen.public
+    withdrawn = withdrawn_versions(session.state.refs.history(refs.published(name))) if public else {}
     ended = []
     for entry in islice(session.state.ledger.entries_of(name), MOST):
         at_ms = parse_instant(entry.ts, "an entry")
@@ -147,7 +149,9 @@ def _spells(session: Session, seen: _Seen, name: str, since_ms: int, now_ms: int
         if entry.op_type == "ingest" and not (seen.previewed and is_of_preview(session.state, entry)):
             version = _made(entry, name) if public else ""
             published_ms = _published_ms(session, name, version, at_ms, now_ms) if version else None
-            ended.append(EndedRun(at_ms, entry.outcome, published_ms))
+            if version in withdrawn and published_ms == now_ms:  # it was withdrawn before it was built again
+                published_ms = at_ms
+            ended.append(EndedRun(at_ms, entry.outcome, published_ms, version in withdrawn))
     yield from spells(since_ms, now_ms, ended)
     yield from seen.always
     yield from seen.spells.get(name, ())

@@ -15,6 +15,7 @@ Cause = Literal[
     "held",
     "failed",
     "waiting for review",
+    "withdrawn",
     "frozen",
     "upstream late",
 ]

@@ -126,6 +126,17 @@ def test_each_distinct_configuration_is_stored_once_under_the_digest_that_receip
         assert SECRET.encode() not in body
 
 
+def test_the_recorded_configuration_of_a_run_can_be_seen(site: Site) -> None:
+    site.do("run")
+    site.configure(("title: Gauges", "title: River gauges"))
+    shown = site.do("config", "show", "--run", "last", "--json").data["settings"]
+    assert shown["datasets.gauges.title"] == {"value": "Gauges", "origin": "run"}
+    text = site.do("config", "show", "--run", "last")
+    assert "env:GAUGES_TOKEN" in text.out and "recorded by run" in text.err
+    assert SECRET not in text.out
+    assert "is not the id of a run" in site.do("config", "show", "--run", "x", expect=3).err
+
+
 def test_no_public_copy_holds_the_configuration(site: Site) -> None:
     site.configure(("title: Gauges", "title: Gauges\n    description: the settings of gauges"))
     site.do("run")

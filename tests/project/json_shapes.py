@@ -498,7 +498,7 @@ SHAPES: dict[str, Shape] = {
         {
             "path": "the file that was read",
             "root": "the folder from which its paths start",
-            "settings": "by key: `value` and `origin` (`file`, `default`, or `env` and the name)",
+            "settings": "by key: `value` and `origin` (`file`, `default`, `run` with --run, or `env` and the name)",
         }
     ),
 }

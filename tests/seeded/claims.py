@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.seeded import explained, planting
+from tests.seeded import explained, planting, recorded
 from tests.seeded.kinds import KINDS
 from tests.seeded.planting import Bug
 from tests.seeded.scheduling_claims import SCHEDULING
@@ -581,6 +581,7 @@ CLAIMS: dict[str, Bug] = {
         "tests/project/test_import_contract.py::test_ci_goes_on_to_make_test_when_there_is_no_apt",
     ),
     **explained.CLAIMS,
+    **recorded.CLAIMS,
 }
 
 

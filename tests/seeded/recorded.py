@@ -33,18 +33,6 @@ RECORDED: dict[str, Bug] = {
         "recorded.sensitivity",
         f"{REPRODUCE}::test_a_dataset_that_is_more_closed_today_stays_closed_when_it_is_made_again",
     ),
-    "a resumed run forgets the settings it was planned with": Bug(
-        "kfm.engine.run_journal:planned_config",
-        'first[0].payload.get("config_hash")',
-        "None",
-        f"{CONFIG}::test_a_resumed_run_is_finished_with_the_configuration_it_was_planned_with_and_says_so",
-    ),
-    "the work zone is missing in worker receipts": Bug(
-        "kfm.projections.worker_receipt:_outputs",
-        "if ref.accepted_hash:",
-        "if False:",
-        f"{WORKERS}::test_the_work_zone_lies_between_the_source_and_the_version",
-    ),
     "a yes to masked data is called allow": Bug(
         "kfm.projections.worker_receipt:_said",
         "word = SANITIZE if decision.allow and masked else DECISIONS[decision.allow]",
@@ -57,7 +45,21 @@ RECORDED: dict[str, Bug] = {
         "        if False:\n",
         f"{WORKERS}::test_the_stack_of_an_error_names_functions_and_no_value",
     ),
-    "a worker receipt is written again": Bug(
+}
+CLAIMS: dict[str, Bug] = {
+    "O4 recorded settings": Bug(
+        "kfm.engine.run_journal:planned_config",
+        'first[0].payload.get("config_hash")',
+        "None",
+        f"{CONFIG}::test_a_resumed_run_is_finished_with_the_configuration_it_was_planned_with_and_says_so",
+    ),
+    "W5 Work": Bug(
+        "kfm.projections.worker_receipt:_outputs",
+        "if ref.accepted_hash:",
+        "if False:",
+        f"{WORKERS}::test_the_work_zone_lies_between_the_source_and_the_version",
+    ),
+    "W4 for workers": Bug(
         "kfm.sinks.receipt_files:ReceiptFiles.send",
         "                if fs.exists(path):\n                    continue\n",
         "                fs.unlink(path)\n",

@@ -111,6 +111,36 @@ def test_other_code_than_planned_goes_on_with_nothing(site: Site) -> None:
     assert not site.runs()
 
 
+def test_a_backfill_goes_on_with_the_settings_it_was_planned_with_and_says_so(site: Site) -> None:
+    site.backfill("start", "--later")
+    with site.open() as session:
+        planned = session.config.datasets["rain"].digest()
+    config = site.folder / "kfm.yml"
+    config.write_text(config.read_text().replace("title: T", "title: Rain", 1))
+    said = site.kfm("backfill", "resume", "january")
+    assert "the settings it was planned with, not those of kfm.yml" in said.words
+    with site.open() as session:
+        receipts = [session.state.ledger.receipt(entry.run_id) for entry in session.state.ledger.entries()]
+        runs = [each for each in receipts if each is not None and each.partition]
+        assert {(each.config_hash, each.outcome) for each in runs} == {(planned, "done")} and len(runs) == 5
+    assert site.backfill("status")[0]["state"] == "finished"
+
+
+def test_a_backfill_whose_settings_are_lost_goes_on_with_no_others(site: Site) -> None:
+    site.backfill("start", "--later")
+    with site.open() as session:
+        planned = session.config.datasets["rain"].digest()
+    with site.open("write") as session:
+        session.tables.begin()
+        session.tables.delete("objects", planned)
+        session.tables.commit()
+    config = site.folder / "kfm.yml"
+    config.write_text(config.read_text().replace("title: T", "title: Rain", 1))
+    said = site.kfm("backfill", "resume", "january", code=3).words
+    assert f"{planned} is missing" in said and "kfm backfill cancel january" in said
+    assert not site.runs()
+
+
 @pytest.mark.parametrize(("policy", "count"), [("emit", 5), ("coalesce", 1), ("suppress", 0)])
 def test_downstream_is_asked_for_as_declared(
     policy: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

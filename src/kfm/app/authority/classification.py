@@ -18,6 +18,7 @@ from kfm.model.operation_target import REF
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
+    from kfm.config import Config
     from kfm.engine.protected.protection import Protection
     from kfm.engine.protected.source_classification import SourceClassifier
     from kfm.model.labels import Labels
@@ -56,22 +57,25 @@ def declared_settings(session: Session, dataset: str) -> DatasetSettings:
     return known
 
 
-def open_source(session: Session, dataset: str, uri: str) -> Source:
-    """Return the reader of this address, with the secrets, retries and decompression that kfm.yml sets for it."""
+def open_source(session: Session, dataset: str, uri: str, config: Config | None = None) -> Source:
+    """Return the reader of this address, with the secrets, retries and decompression that kfm.yml, or the given
+    configuration, sets for it."""
+    declared = (config or session.config).datasets.get(dataset)
     protection = partial(protection_for, session)
     reach = SourceOpener(session.resolved, session.clock, session.log, protection, dry=session.mode == "dry")
-    return reach.open(dataset, session.config.datasets.get(dataset), uri)
+    return reach.open(dataset, declared, uri)
 
 
-def world_of(session: Session, dataset: str) -> World:
-    """Return the stores, the clock, the log and the sources for a run of this dataset."""
-    known = declared_settings(session, dataset)
+def world_of(session: Session, dataset: str, recorded: DatasetSettings | None = None) -> World:
+    """Return the stores, the clock, the log and the sources for a run of this dataset, by these settings or by those of
+    kfm.yml."""
+    known = recorded or declared_settings(session, dataset)
     return World(
         state=session.state,
         objects=session.objects,
         clock=session.clock,
         log=session.log,
-        open_source=partial(open_source, session, dataset),
+        open_source=partial(open_source, session, dataset, config=known.config if recorded else None),
         settings=known.settings,
         sources=known.sources,
         datasets=known.datasets,

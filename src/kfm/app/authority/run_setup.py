@@ -15,6 +15,7 @@ from kfm.errors import BadInput
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
+    from kfm.app.session.source_requests import DatasetSettings
     from kfm.engine.guards import Attest
     from kfm.engine.stage_results import Warrant
     from kfm.model.records import RefMove, Run, Trigger
@@ -29,14 +30,15 @@ def context_of(
     updater: Updater,
     unfinished: Run | None = None,
     guards: Guards | None = None,
-    recorded: tuple[str, bytes] | None = None,
+    recorded: DatasetSettings | None = None,
 ) -> RunContext:
     """Return the context of a run of this trigger. Without `guards`, its guards are those that hold now; without
-    `recorded`, a digest and its settings, the settings are those of kfm.yml."""
-    known = declared_settings(session, trigger.dataset)
-    config_hash, body = recorded or (known.config_hash, known.config_body)
-    work = Work(trigger, updater, known.metadata, config_hash, body, unfinished, replayed=recorded is not None)
-    return RunContext(work, world_of(session, trigger.dataset), guards or guards_of(session, trigger.dataset))
+    `recorded`, the settings are those of kfm.yml."""
+    known = recorded or declared_settings(session, trigger.dataset)
+    config_hash, body, replayed = known.config_hash, known.config_body, recorded is not None
+    work = Work(trigger, updater, known.metadata, config_hash, body, unfinished, replayed)
+    world = world_of(session, trigger.dataset, recorded)
+    return RunContext(work, world, guards or guards_of(session, trigger.dataset))
 
 
 def guards_of(session: Session, dataset: str) -> Guards:

@@ -19,6 +19,7 @@ from kfm.config.backfill_files import Backfill, declared_backfills
 from kfm.errors import BadInput, Conflict, Refused
 from kfm.model import refs
 from kfm.model.backfill_plan import BAD, CHUNK, DONE, MISSING, STALE, WORDS, BackfillPlan, Progress, Round
+from kfm.model.canonical import canonical
 from kfm.model.keys import claim_key, digest
 from kfm.model.manifests import entries, entries_of
 from kfm.model.names import check_id
@@ -29,6 +30,7 @@ from kfm.scheduling.backfill_cursor import BackfillProgress, store_plan, todo
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
+    from kfm.config import DatasetConfig
     from kfm.model.updater import Updater
 
 ONE_BY_ONE = 200  # partitions looked up one by one; beyond that all entries are read at once
@@ -96,11 +98,21 @@ def plan(session: Session, backfill: Backfill) -> PlannedBackfill:
         total=0,
         chunks=[],
     )
+    if session.mode == "write":
+        _keep_config(session, header.config_hash, dataset_config(session, backfill.dataset))
     put: Callable[[bytes], str] = session.objects.put if session.mode == "write" else digest
     made, name = store_plan(header, marked(session, backfill.dataset, updater, backfill.partitions()), put)
     each_ms = expected_ms(session, backfill.dataset)
     runs = sum(made.counts[mark] for mark in todo(made))
     return PlannedBackfill(made, name, runs, None if each_ms is None else each_ms * runs)
+
+
+def _keep_config(session: Session, config_hash: str, config: DatasetConfig) -> None:
+    """Store the settings that the plan names, so that its partitions are built with them also after kfm.yml changed.
+    Not synced: the start of the backfill is."""
+    if session.state.inline_object(config_hash) is None:
+        with session.state.transaction(durable=False) as tx:
+            tx.objects([(config_hash, canonical(config))])
 
 
 def marked(session: Session, dataset: str, updater: Updater, names: Iterator[str]) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ from kfm.app.runs.run_control import resume_runs, run_trigger
 from kfm.app.runs.trigger_request import new_trigger, trigger_updater
 from kfm.app.session.datasets import dataset_config, dataset_updater
 from kfm.clock import rfc3339
-from kfm.errors import Broken, Conflict, Frozen, Full, KfmError, PlanDrift
+from kfm.errors import Broken, Conflict, Corrupt, Frozen, Full, KfmError, PlanDrift, Refused
 from kfm.model import refs
 from kfm.model.backfill_plan import FAILED, BackfillPlan, Flight
 from kfm.model.records import Lease, Receipt, Trigger
@@ -26,6 +26,7 @@ from kfm.scheduling.tick_claims import is_paused
 from kfm.store.process_identity import is_held, this_process
 
 if TYPE_CHECKING:
+    from kfm.app.session.recorded_config import RecordedSettings
     from kfm.app.session.session import Session
 
 CONFLICTS = 3  # in a row, after which this worker leaves the backfill to others
@@ -77,7 +78,8 @@ class Worker:
         self._board = board
         self._tell = tell
         self._telling = FollowingTriggers(session, board.plan)
-        self._begun = _begun(session, board)
+        self._recorded = _recorded(session, board.plan)
+        self._begun = _begun(session, board, self._recorded)
         self._conflicts = 0
         self.over = False  # no partition was left to take
         self.stopped = ""  # why it ended before the backfill was finished
@@ -152,9 +154,7 @@ class Worker:
         session = self._session
         self.busy = True
         try:
-            receipt = self._taken_up(trigger) or run_trigger(
-                session, trigger, trigger_updater(session, trigger), patient=self._patient
-            )
+            receipt = self._taken_up(trigger) or self._fresh(trigger)
         except Broken:
             raise
         except Full:
@@ -179,11 +179,17 @@ class Worker:
             self.stopped = "frozen"
         return receipt
 
+    def _fresh(self, trigger: Trigger) -> Receipt:
+        session, recorded = self._session, self._recorded
+        if recorded is None:
+            return run_trigger(session, trigger, trigger_updater(session, trigger), patient=self._patient)
+        return run_trigger(session, trigger, recorded.updater, patient=self._patient, recorded=recorded.settings)
+
     def _taken_up(self, trigger: Trigger) -> Receipt | None:
         """Resume the unfinished run of this trigger, if there is one, and return its receipt."""
         for run in self._session.state.runs.unfinished(trigger.dataset):
             if run.trigger.trigger_id == trigger.trigger_id:
-                return next(iter(resume_runs(self._session, run.run_id)), None)
+                return next(iter(resume_runs(self._session, run.run_id, recorded=self._recorded)), None)
         return None
 
     def _note(self, position: int, receipt: Receipt) -> bool:
@@ -193,25 +199,37 @@ class Worker:
         return result is not None
 
 
-def _begun(session: Session, board: BackfillProgress) -> Trigger:
+def _recorded(session: Session, plan: BackfillPlan) -> RecordedSettings | None:
+    """Return the settings that the backfill was planned with, if kfm.yml has changed since; else None. PlanDrift if
+    they are not stored."""
+    if plan.config_hash == dataset_config(session, plan.dataset).digest():
+        return None
+    from kfm.app.session.recorded_config import recorded_settings
+
+    try:
+        return recorded_settings(session, plan.dataset, plan.config_hash, "start the backfill again")
+    except (Corrupt, Refused) as problem:
+        raise _drift(plan, f"settings of {plan.dataset} that cannot be read: {problem.message}") from problem
+
+
+def _begun(session: Session, board: BackfillProgress, recorded: RecordedSettings | None) -> Trigger:
     """Return the trigger that each partition is run with. It names the actor and reason of the start, whichever worker
-    runs it. PlanDrift if the updater or its settings have changed since the plan."""
+    runs it. PlanDrift if the updater has changed since the plan."""
     plan = board.plan
-    updater, now = dataset_updater(session, plan.dataset), dataset_config(session, plan.dataset).digest()
-    if (updater.id, updater.version, updater.code_hash, now) != (
-        plan.updater,
-        plan.updater_version,
-        plan.code_hash,
-        plan.config_hash,
-    ):
-        raise PlanDrift(
-            f"backfill {plan.backfill} was planned with other code, another version or settings of {plan.dataset}",
-            hint=f"go back to them, or end it (`kfm backfill cancel {plan.backfill}`) and start it again",
-        )
+    updater = dataset_updater(session, plan.dataset) if recorded is None else recorded.updater
+    if (updater.id, updater.version, updater.code_hash) != (plan.updater, plan.updater_version, plan.code_hash):
+        raise _drift(plan, f"other code or another version of {plan.dataset}")
     moved = next(iter(session.state.refs.history(board.ref, reverse=True, limit=1)))
     reason = f"backfill {plan.backfill}" + (f": {moved.reason}" if moved.reason else "")
     trigger = new_trigger(session, plan.dataset, actor=moved.actor, reason=reason)
     return replace(trigger, correlation_id=f"backfill.{plan.backfill}.{plan.n}", pool=plan.pool, low=True)
+
+
+def _drift(plan: BackfillPlan, what: str) -> PlanDrift:
+    return PlanDrift(
+        f"backfill {plan.backfill} was planned with {what}",
+        hint=f"go back to it, or end it (`kfm backfill cancel {plan.backfill}`) and start it again",
+    )
 
 
 class Backfills:

@@ -6,7 +6,7 @@ A run is durable once the session is settled.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,13 +22,14 @@ from kfm.app.session.datasets import dataset_updater
 from kfm.app.session.protection_files import can_close, closes_a_dataset
 from kfm.engine.run import run
 from kfm.errors import Broken, Corrupt, KfmError, Refused
-from kfm.model.canonical import canonical
 from kfm.model.preview_records import preview_of
 from kfm.parsing.characters import printable
 from kfm.scheduling.triggers import operation_trigger
 
 if TYPE_CHECKING:
+    from kfm.app.session.recorded_config import RecordedSettings
     from kfm.app.session.session import Session
+    from kfm.app.session.source_requests import DatasetSettings
     from kfm.engine.guards import Guards
     from kfm.engine.run_context import RunContext
     from kfm.model.records import Fetched, FetchRequest, Receipt, Run, Trigger
@@ -38,8 +39,16 @@ if TYPE_CHECKING:
 Tell = Callable[[str, KfmError], None]
 
 
-def run_trigger(session: Session, trigger: Trigger, updater: Updater | None = None, *, patient: bool = True) -> Receipt:
+def run_trigger(
+    session: Session,
+    trigger: Trigger,
+    updater: Updater | None = None,
+    *,
+    patient: bool = True,
+    recorded: DatasetSettings | None = None,
+) -> Receipt:
     """Run one trigger and return its receipt. Full if it is not `patient` and would have to wait for a slot of a pool.
+    Without `recorded`, the settings are those of kfm.yml.
 
     Rules that are not in force yet are adopted first, and what they close is recalled.
     """
@@ -47,7 +56,8 @@ def run_trigger(session: Session, trigger: Trigger, updater: Updater | None = No
     if session.mode != "read":
         _apply_rules(session, trigger.dataset, guards)
     updater = updater or dataset_updater(session, trigger.dataset)
-    return _run(session, context_of(session, trigger, updater, guards=guards), patient=patient)
+    context = context_of(session, trigger, updater, guards=guards, recorded=recorded)
+    return _run(session, context, patient=patient)
 
 
 def _apply_rules(session: Session, dataset: str, guards: Guards) -> None:
@@ -122,11 +132,13 @@ def resume_runs(
     *,
     patient: bool = True,
     today: bool = False,
+    recorded: RecordedSettings | None = None,
 ) -> Iterator[Receipt]:
     """Resume unfinished runs where their journal ends, then run the triggers that a freeze kept. With `run_id`, resume
     only that run. Yields the receipts.
 
-    A planned run is finished with the settings it was planned with; with `today`, with those of kfm.yml.
+    A planned run is finished with the settings it was planned with; with `today`, with those of kfm.yml. Any other one
+    uses `recorded`, or else those of kfm.yml.
 
     A run that cannot be resumed, because another worker has it or other code planned it, does not stop the others:
     `tell` receives the problem. Without `tell`, the first problem is raised at the end. A run that another worker ends
@@ -148,7 +160,7 @@ def resume_runs(
         problems.append(problem)
 
     for unfinished in runs:
-        yield from _resume(session, unfinished.trigger, unfinished, tell or keep, patient, today)
+        yield from _resume(session, unfinished.trigger, unfinished, tell or keep, patient, today, recorded)
     if run_id is None:
         resumed = {unfinished.trigger.trigger_id for unfinished in runs}
         for trigger in list(session.state.inbox.waiting()):
@@ -158,33 +170,31 @@ def resume_runs(
         raise problems[0]
 
 
-class _PlannedSettings(NamedTuple):
-    """The settings of kfm.yml under which a run was planned, and the updater that they name."""
-
-    config_hash: str
-    body: bytes
-    updater: Updater
-
-
-def _planned_settings(session: Session, unfinished: Run) -> _PlannedSettings | None:
+def _planned_settings(session: Session, unfinished: Run) -> RecordedSettings | None:
     """Return the settings under which a run was planned, if kfm.yml has changed since; else None. Corrupt if they are
     missing or damaged."""
     from kfm.engine.run_journal import planned_config
 
     dataset = unfinished.dataset
-    if unfinished.trigger.kind == "operation" or not unfinished.plan_hash or dataset not in session.config.datasets:
+    if unfinished.trigger.kind == "operation" or dataset not in session.config.datasets:
         return None
     config_hash = planned_config(session.state, unfinished.run_id)
     if config_hash in ("", declared_settings(session, dataset).config_hash):
         return None
-    from kfm.app.session.recorded_config import recorded_config
+    from kfm.app.session.recorded_config import recorded_settings
 
-    found = recorded_config(session, config_hash, f"use that of kfm.yml: `kfm resume {unfinished.run_id} --today`")
-    return _PlannedSettings(config_hash, canonical(found), session.load(session.resolved, dataset, found))
+    cure = f"use that of kfm.yml: `kfm resume {unfinished.run_id} --today`"
+    return recorded_settings(session, dataset, config_hash, cure)
 
 
 def _resume(
-    session: Session, trigger: Trigger, unfinished: Run | None, tell: Tell, patient: bool, today: bool = False
+    session: Session,
+    trigger: Trigger,
+    unfinished: Run | None,
+    tell: Tell,
+    patient: bool,
+    today: bool = False,
+    recorded: RecordedSettings | None = None,
 ) -> Iterator[Receipt]:
     def waits() -> bool:
         if unfinished is None:
@@ -197,14 +207,15 @@ def _resume(
     if unfinished is not None:  # read again: another worker may have planned it, and died
         unfinished = session.state.runs.get(unfinished.run_id)
     try:
-        settings = None if unfinished is None or today else _planned_settings(session, unfinished)
+        if unfinished is not None and unfinished.plan_hash and not today:
+            recorded = _planned_settings(session, unfinished)
     except Corrupt as problem:  # concerns this run alone
         tell(unfinished.run_id if unfinished is not None else trigger.dataset, problem)
         return
     try:
-        updater = trigger_updater(session, trigger) if settings is None else settings.updater
-        recorded = None if settings is None else (settings.config_hash, settings.body)
-        context = context_of(session, trigger, updater, unfinished, recorded=recorded)
+        updater = trigger_updater(session, trigger) if recorded is None else recorded.updater
+        settings = None if recorded is None else recorded.settings
+        context = context_of(session, trigger, updater, unfinished, recorded=settings)
         receipt = _run(session, context, patient=patient)
     except Broken:
         raise

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from kfm.config import DatasetConfig
 from kfm.errors import Corrupt, Refused
+from kfm.model.canonical import canonical
 from kfm.model.labels import LEVELS, Level
+from kfm.model.redaction import redacted
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
+    from kfm.app.session.source_requests import DatasetSettings
     from kfm.config import Resolved
+    from kfm.model.updater import Updater
 
 
 def recorded_config(session: Session, config_hash: str, cure: str) -> DatasetConfig:
@@ -35,6 +39,42 @@ def recorded_config(session: Session, config_hash: str, cure: str) -> DatasetCon
             f"the configuration {config_hash} has settings that this version of KFM does not know",
             hint=f"use the version that wrote it, or {cure}",
         ) from problem
+
+
+def recorded_of_run(session: Session, run_id: str) -> tuple[str, str, dict[str, Any]]:
+    """Return the dataset of a run, the digest of the settings that it recorded, and these as plain values without
+    secrets. Refused if it recorded none; else raises like `recorded_config`."""
+    receipt, run = session.state.ledger.receipt(run_id), session.state.runs.get(run_id)
+    config_hash = receipt.config_hash if receipt is not None else ""
+    if run is not None and not config_hash:
+        from kfm.engine.run_journal import planned_config
+
+        config_hash = planned_config(session.state, run_id)
+    if not config_hash:
+        raise Refused(f"run {run_id} recorded no settings", hint="see `kfm config show` for those of kfm.yml")
+    dataset = receipt.dataset if receipt is not None else run.dataset if run is not None else ""
+    found: dict[str, Any] = redacted(
+        msgspec.to_builtins(recorded_config(session, config_hash, "see `kfm config show`"))
+    )
+    return dataset, config_hash, found
+
+
+class RecordedSettings(NamedTuple):
+    """Recorded settings of a dataset, as a run needs them, and the updater that they name."""
+
+    settings: DatasetSettings
+    updater: Updater
+
+
+def recorded_settings(session: Session, dataset: str, config_hash: str, cure: str) -> RecordedSettings:
+    """Return the settings of a dataset with this digest, as a run needs them. Raises like `recorded_config`."""
+    from kfm.app.session.source_requests import dataset_settings
+
+    found = recorded_config(session, config_hash, cure)
+    resolved = with_config(session.resolved, dataset, found)
+    settings = dataset_settings(resolved, resolved.config, dataset, dry=session.mode == "dry")
+    settings = settings._replace(config_hash=config_hash, config_body=canonical(found))
+    return RecordedSettings(settings, session.load(session.resolved, dataset, found))
 
 
 def with_config(resolved: Resolved, dataset: str, recorded: DatasetConfig) -> Resolved:

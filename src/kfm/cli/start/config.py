@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from kfm import config
 from kfm.cli.parser import build
 from kfm.cli.render import MOST_SHOWN, Screen
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 def arguments(parser: Parser) -> None:
     shown = parser.command("show", config_show, "Show the settings and where each comes from")
     shown.add_argument("--resolved", action="store_true", help="defaults too, not only what was set")
+    shown.add_argument("--run", metavar="RUN", help="those that a run recorded for its dataset; `last` works too")
     parser.command("check", config_check, "List all mistakes of kfm.yml and of the files it names")
     schemas = parser.command("schema", schema, "Write a JSON Schema to stdout, or list their names")
     schemas.add_argument("name", nargs="?", metavar="NAME", help="e.g. config or receipt")
@@ -59,6 +62,8 @@ def config_show(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.cli import session
 
     resolved = session.settings(options)
+    if options.run is not None:
+        return _show_recorded(options, screen)
     origins = dict(resolved.origins)
     values = {dotted(path): value for path, value in config.leaves(resolved.shown(), ())}
     for key in values:
@@ -74,6 +79,31 @@ def config_show(options: argparse.Namespace, screen: Screen) -> int:
         return 0
     screen.say(f"read from {resolved.path}")
     screen.table(("setting", "from", "value"), [(key, origin, _text(value)) for key, value, origin in rows])
+    return 0
+
+
+def _show_recorded(options: argparse.Namespace, screen: Screen) -> int:
+    """Show the settings of its dataset that a run recorded."""
+    from kfm.app.runs.queries import find_run
+    from kfm.app.session.recorded_config import recorded_of_run
+    from kfm.cli import session
+
+    resolved = session.settings(options)
+    with session.opened(options, screen, "read", resolved) as opened:
+        run_id = find_run(opened, options.run)
+        dataset, config_hash, recorded = recorded_of_run(opened, run_id)
+    usual = dict(config.leaves(msgspec.to_builtins(config.DatasetConfig()), ()))
+    found = [
+        (dotted(("datasets", dataset, *path)), value)
+        for path, value in config.leaves(recorded, ())
+        if options.resolved or value not in ("", None, [], {}, usual.get(path, ""))
+    ]
+    if screen.json:
+        settings = {key: {"value": value, "origin": "run"} for key, value in found}
+        screen.data({"path": resolved.path, "root": resolved.root, "settings": settings})
+        return 0
+    screen.say(f"recorded by run {run_id} as {config_hash}")
+    screen.table(("setting", "from", "value"), [(key, "run", _text(value)) for key, value in found])
     return 0
 
 

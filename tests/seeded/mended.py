@@ -52,7 +52,7 @@ MENDED: dict[str, Bug] = {
         "]",
         f"{SINKS}::test_a_sink_that_is_removed_while_pending_is_named_and_not_waited_for",
     ),
-    "--wait ends well while a sink is down": Bug(
+    "a wait ends well while a sink is down": Bug(
         "kfm.cli.session:await_sinks",
         "        tally.failed(each.dataset, not_followed(each, options.wait_limit))\n",
         "        pass\n",

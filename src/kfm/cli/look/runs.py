@@ -200,7 +200,7 @@ def _followed(session: Session, run_id: str) -> Iterator[tuple[str, str]]:
         yield "sinks", f"{left}: pending since {waiting.since}" if left else "all have followed, not recorded yet"
     if found is not None:
         said, keys = found
-        yield "completed", f"{said.completed_at}: {', '.join(each.sink for each in said.followed) or 'no sink'}"
+        yield "complete", f"{said.completed_at}: {', '.join(each.sink for each in said.followed) or 'no sink'}"
         if said.removed:
             yield "removed", f"{', '.join(said.removed)}: removed from kfm.yml before it had followed"
         if keys:

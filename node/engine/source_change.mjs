@@ -24,6 +24,7 @@ export const had = (context, ref) =>
 
 export function sourceChange(context, ref, contract, before) {
   if (before === null || before.content_hash === ref.content_hash) return null;
+  if (before.contract_hash !== ref.contract_hash) return null; // a person declared it differently
   const source = ref.name || "source";
   const [said, was] = [ref.media_type, before.media_type];
   if (said !== was) context.say("source.relabelled", { source, before: was, after: said });

@@ -45,8 +45,15 @@ def findings(folder: Path) -> list[dict[str, Any]]:
     return list(source["findings"])
 
 
-@pytest.mark.parametrize("runner", RUNNERS)
-@pytest.mark.parametrize("change", CHANGES)
+QUICK = (("an error page", "python"), ("an error in plain text", "node"))
+EVERY = [
+    pytest.param(change, runner, marks=[] if (change, runner) in QUICK else [pytest.mark.long])
+    for change in CHANGES
+    for runner in RUNNERS
+]
+
+
+@pytest.mark.parametrize(("change", "runner"), EVERY)
 def test_a_change_of_kind_or_of_a_free_header_is_quarantined(tmp_path: Path, runner: str, change: str) -> None:
     form, body, rule = CHANGES[change]
     (tmp_path / "kfm.yml").write_text(FREE.replace("FORM", form))
@@ -66,7 +73,18 @@ def test_a_change_of_kind_or_of_a_free_header_is_quarantined(tmp_path: Path, run
     assert state(tmp_path) == good == (False, good[1])
 
 
-@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.long
+def test_a_source_that_a_person_declares_differently_is_not_compared(tmp_path: Path) -> None:
+    (tmp_path / "kfm.yml").write_text(FREE.replace("FORM", TABLE))
+    source = tmp_path / "wells.csv"
+    source.write_text(GOOD)
+    assert kfm_in(tmp_path, "run", "wells").returncode == 0
+    (tmp_path / "kfm.yml").write_text(FREE.replace("FORM", "format: ndjson"))
+    source.write_text("".join(f'{{"id": {n}}}\n' for n in range(20)))
+    assert kfm_in(tmp_path, "run", "wells").returncode == 0
+
+
+@pytest.mark.parametrize("runner", ["python", pytest.param("node", marks=pytest.mark.long)])
 def test_a_person_may_accept_the_change_and_the_good_bytes_may_return(tmp_path: Path, runner: str) -> None:
     (tmp_path / "kfm.yml").write_text(FREE.replace("FORM", TABLE))
     source = tmp_path / "wells.csv"

@@ -6,13 +6,14 @@ which order. So a catalog that is built again is byte for byte the catalog that 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence, Set
+from collections.abc import Generator, Iterable, Iterator, Sequence, Set
 from itertools import islice
 from typing import Any
 
 import msgspec
 
 from kfm.delivery.catalog_proofs import Proofs
+from kfm.delivery.file_facts import LARGEST, FileFacts, file_facts, with_facts
 from kfm.delivery.masked_tables import TableFacts, box_around, table_facts
 from kfm.delivery.public_files import listed
 from kfm.delivery.public_runs import public_run
@@ -22,7 +23,7 @@ from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.ports import Objects, State
 from kfm.model.public_run import Places, PublicArtifact, PublicMember, PublicRun, PublicVersion, artifact_id
-from kfm.model.records import DatasetVersion, LedgerEntry, Record, RefEntry
+from kfm.model.records import DatasetVersion, LedgerEntry, ManifestEntry, Record, RefEntry
 from kfm.projections import dataset_pages, dcat, openlineage, prov, stac
 from kfm.projections.file_paths import published_path
 from kfm.projections.live_versions import live_versions
@@ -68,6 +69,7 @@ class Cataloguing:
         self._told: dict[str, PublicRun] = {}
         self._described: PublicVersion | None = None
         self._facts: dict[str, TableFacts] = {}  # of masked files, by digest
+        self._public_facts: dict[str, FileFacts] = {}  # of public files, by digest
 
     # -- the whole entry
 
@@ -236,6 +238,8 @@ class Cataloguing:
                     placed = self._placed(artifact, home.get(artifact.key, self.standing[0]))
                     if _is_masked(run):
                         placed = self._with_facts(placed)
+                    elif run.labels is None:
+                        placed = self._read(placed)
                     path = stac.item_path(self.dataset, artifact.key)
                     yield path, items.item_bytes(placed), artifact.key
             seen.update(run.removed)
@@ -255,8 +259,25 @@ class Cataloguing:
             artifact, bbox=artifact.bbox or facts.bbox, columns=facts.columns, rows=facts.rows
         )
 
+    def _read(self, artifact: PublicArtifact) -> PublicArtifact:
+        """Return a public artifact with what its bytes say. Each file is read once."""
+        facts = self._public_facts.get(artifact.digest)
+        if facts is None:
+            facts = self._public_facts[artifact.digest] = file_facts(self._objects, artifact)
+        return with_facts(artifact, facts)
+
+    def _public_files(self, record: DatasetVersion) -> tuple[PublicArtifact, ...]:
+        """Return all files of a public version with their facts; none if they are too many or too large to be read."""
+        if record.entries > dataset_pages.MOST or record.size > LARGEST:
+            return ()
+        return tuple(map(self._read, self._listed(record.digest)))
+
     def _masked_files(self, version: str) -> tuple[PublicArtifact, ...]:
         """Return the first files of a masked version, with their facts."""
+        return tuple(map(self._with_facts, self._listed(version)))
+
+    def _listed(self, version: str) -> list[PublicArtifact]:
+        """Return the first files of a version."""
         entries = list(islice(manifests.entries(self._objects, version), dataset_pages.MOST))
         home = self._homes({entry.key for entry in entries})
         found = []
@@ -269,7 +290,7 @@ class Cataloguing:
                     datetime=entry.datetime, stac_id=entry.stac_id,
                 )
             )  # fmt: skip
-        return tuple(map(self._with_facts, found))
+        return found
 
     def _homes(self, only: Set[Key] | None) -> dict[Key, str]:
         """Return, for each key that changed since the oldest live version, the version in which it got its present
@@ -362,8 +383,11 @@ class Cataloguing:
         listing, size = listed(self._objects, version)
         made = public_run(self._state, self._objects, self._entries.of(record.run_id), parts=False)
         files = self._masked_files(version) if _is_masked(made) else ()
+        described = self._public_files(record) if made.labels is None else ()
         if files and len(files) == record.entries:  # a box around some of the files would be wrong
             box = box_around([each.bbox for each in files if each.bbox])
+        elif described:
+            box, interval = _around(described)
         return PublicVersion(
             dataset=self.dataset,
             digest=version,
@@ -382,6 +406,7 @@ class Cataloguing:
             files=files,
             published_by=first.run_id if (first := self._first_moves.get(version)) is not None else "",
             members=self._members(record) if made.labels is None or files else (),
+            described=described,
         )
 
     def _members(self, record: DatasetVersion) -> tuple[PublicMember, ...]:
@@ -441,8 +466,12 @@ def run_paths(dataset: str, run_id: str) -> tuple[str, str, str]:
 
 def around(objects: Objects, version: str) -> tuple[tuple[float, ...], tuple[str, str]]:
     """Return the bounding box and the time interval of all outputs of a version."""
+    return _around(manifests.entries(objects, version))
+
+
+def _around(entries: Iterable[ManifestEntry | PublicArtifact]) -> tuple[tuple[float, ...], tuple[str, str]]:
     boxes, times = [], []
-    for entry in manifests.entries(objects, version):
+    for entry in entries:
         if entry.bbox:
             boxes.append(entry.bbox)
         if entry.datetime:

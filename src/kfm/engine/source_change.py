@@ -77,6 +77,8 @@ def source_change(
         return None
     if ref.sealed_with or before.sealed_with or context.world.encryption is not None:
         return None
+    if ref.contract_hash != before.contract_hash:  # a person declared it differently
+        return None
     name = ref.name or "source"
     if before.media_type != ref.media_type:
         context.say("source.relabelled", source=name, before=before.media_type, after=ref.media_type)

@@ -63,6 +63,14 @@ class PublicInput(Record, frozen=True):
     level: Level = "public"
 
 
+class PublicColumn(Record, frozen=True):
+    """A column of a public table, or a variable of a public grid."""
+
+    name: str
+    type: str = ""  # empty: the file does not say, or its values differ
+    units: str = ""  # as the file names them
+
+
 class PublicArtifact(Record, frozen=True):
     """One output of a run: an entry of the version's manifest that is new or changed."""
 
@@ -76,7 +84,10 @@ class PublicArtifact(Record, frozen=True):
     datetime: str = ""
     stac_id: str = ""
     columns: tuple[str, ...] = ()  # of a masked table: the columns that its file has; empty: not read
-    rows: int | None = None  # of a masked table: the rows of its file; None: not read, or too few to be counted
+    rows: int | None = None  # the rows of its file; None: not read, or of a masked table too few to be counted
+    table: tuple[PublicColumn, ...] = ()  # of a public table; empty: not read
+    bands: tuple[PublicColumn, ...] = ()  # the variables of a public grid; empty: not read
+    geometry: str = ""  # the types of geometries in it
 
 
 class PublicMember(Record, frozen=True):
@@ -256,6 +267,7 @@ class PublicVersion(Record, frozen=True):
     files: tuple[PublicArtifact, ...] = ()  # of masked data: the first files with their facts; empty: it is not masked
     published_by: str = ""  # the run that published it first; empty: none has
     members: tuple[PublicMember, ...] = ()  # all its entries, if they are few and may be named; empty: see the listing
+    described: tuple[PublicArtifact, ...] = ()  # of public data: all files with their facts; empty: not read
 
 
 class Places(Record, frozen=True):

@@ -113,7 +113,8 @@ def _paragraph(text: Any) -> str:
 def _facts(version: PublicVersion, metadata: dict[str, Any]) -> Iterator[str]:
     labels = version.made.labels
     cells = f"one H3 cell of resolution {labels.resolution}" if labels and labels.resolution is not None else ""
-    counts = [each.rows for each in version.files if each.rows is not None]
+    files = version.files or version.described
+    counts = [each.rows for each in files if each.rows is not None]
     pairs = (
         ("Licence", _licence(str(metadata.get("license") or ""))),
         ("Its text", escape(str(metadata.get("license_text") or "")).replace("\n", "<br>")),
@@ -123,8 +124,12 @@ def _facts(version: PublicVersion, metadata: dict[str, Any]) -> Iterator[str]:
         ("Made", escape(f"{version.made.finished_at} by {version.made.updater_id} {version.made.updater_version}")),
         ("Shown no finer than", cells),
         ("Extent of the cells", _extent(version.bbox) if version.files else ""),
-        ("Columns", escape(", ".join(dict.fromkeys(name for each in version.files for name in each.columns)))),
-        ("Rows", f"{sum(counts):,}" if counts and len(counts) == len(version.files) else ""),
+        ("Extent", _extent(version.bbox) if version.described else ""),
+        ("Time", escape(" to ".join(dict.fromkeys(filter(None, version.interval)))) if version.described else ""),
+        ("Geometry", escape(", ".join(dict.fromkeys(each.geometry for each in files if each.geometry)))),
+        ("Columns", escape(", ".join(dcat.columns_of(files)))),
+        ("Variables", escape(", ".join(dict.fromkeys(dcat.in_words(one) for each in files for one in each.bands)))),
+        ("Rows", f"{sum(counts):,}" if counts and len(counts) == len(files) else ""),
     )
     yield "<dl>"
     for name, value in pairs:

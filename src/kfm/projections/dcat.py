@@ -5,11 +5,11 @@ The context is part of every document, so a reader needs no network.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kfm.model.canonical import canonical
-from kfm.model.public_run import Places, PublicArtifact, PublicRun, PublicVersion, public_file_id
+from kfm.model.public_run import Places, PublicArtifact, PublicColumn, PublicRun, PublicVersion, public_file_id
 from kfm.projections import stac
 from kfm.projections.vocabulary import OURS, address, entity, instant, interval, licence_iri, name_of, run_uri
 
@@ -213,6 +213,7 @@ def _distributions(version: PublicVersion, places: Places) -> list[dict[str, Any
                 "@id": entity(here, version.digest) + "/files",
                 "@type": "dcat:Distribution",
                 "title": "every file of this version, with its digest",
+                **_description(version.described),
                 "accessURL": path,
                 "downloadURL": path,
                 **_publication(version, places),
@@ -227,16 +228,34 @@ def _distributions(version: PublicVersion, places: Places) -> list[dict[str, Any
     return found
 
 
+def columns_of(files: Sequence[PublicArtifact]) -> list[str]:
+    """Return the columns of tables in words, each with its units."""
+    plain = (name for each in files for name in each.columns)
+    return list(dict.fromkeys([*plain, *(in_words(one) for each in files for one in each.table)]))
+
+
+def in_words(one: PublicColumn) -> str:
+    return f"{one.name} ({one.units})" if one.units else one.name
+
+
+def _description(files: Sequence[PublicArtifact]) -> dict[str, str]:
+    """Return what the files hold, in a sentence: columns, variables and rows; {} if nothing was read."""
+    columns, bands = columns_of(files), dict.fromkeys(in_words(one) for each in files for one in each.bands)
+    counts = [each.rows for each in files if each.rows is not None]
+    said = [f"Columns: {', '.join(columns)}."] if columns else []
+    said += [f"Variables: {', '.join(bands)}."] if bands else []
+    said += [f"{sum(counts)} rows."] if columns and len(counts) == len(files) else []
+    return {"description": " ".join(said)} if said else {}
+
+
 def _file(each: PublicArtifact, version: PublicVersion, places: Places) -> dict[str, Any]:
     """Return a file of masked data as a distribution that readers can download."""
     path = _public(version, places, each.path)
-    count = f" {each.rows} rows." if each.rows is not None else ""
-    columns = f"Columns: {', '.join(each.columns)}.{count}" if each.columns else ""
     return {
         "@id": f"{each.id}#{each.digest}",
         "@type": "dcat:Distribution",
         "title": " / ".join(each.key),
-        **({"description": columns} if columns else {}),
+        **_description((each,)),
         "accessURL": path,
         "downloadURL": path,
         "mediaType": media(each.media_type),

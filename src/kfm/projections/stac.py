@@ -13,7 +13,7 @@ import msgspec
 
 from kfm.model.canonical import canonical, is_plain
 from kfm.model.names import is_digest
-from kfm.model.public_run import Places, PublicArtifact, PublicInput, PublicRun, PublicVersion
+from kfm.model.public_run import Places, PublicArtifact, PublicColumn, PublicInput, PublicRun, PublicVersion
 from kfm.projections.stac_governance import governance
 from kfm.projections.vocabulary import (
     GOVERNANCE,
@@ -86,7 +86,7 @@ def collection(version: PublicVersion, keys: Iterable[tuple[str, ...]], places: 
     up = "../" if current else "../../"
     stamps = _stamps(version)
     said = governance(run.labels)
-    table = _table(version.files)
+    table = _table(version.files or version.described)
     extensions = [FILE, PROCESSING, VERSIONS, *([TIMESTAMPS] if stamps else []), *([GOVERNANCE] if said else [])]
     extensions += [TABLE] if table else []
     licence, licence_link = _licence(metadata)
@@ -182,7 +182,7 @@ class Items:
 
     def item_bytes(self, artifact: PublicArtifact) -> bytes:
         """Return the item of an artifact as bytes: the canonical JSON of `item`, built faster."""
-        if artifact.columns:
+        if artifact.columns or artifact.table or artifact.geometry or artifact.bands:
             return canonical(item(artifact, self._made, self._places))
         box = artifact.bbox
         said = {
@@ -264,19 +264,35 @@ def _data_asset(artifact: PublicArtifact, name: str, places: Places) -> dict[str
         "roles": ["data"],
         "file:checksum": multihash(artifact.digest),
         "file:size": artifact.size,
+        **({"bands": [_band(one) for one in artifact.bands]} if artifact.bands else {}),
     }
 
 
+_TYPES = frozenset(f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)) - {"float8"}
+
+
+def _band(one: PublicColumn) -> dict[str, str]:
+    kind = {"data_type": one.type if one.type in _TYPES else "other"} if one.type else {}
+    return {"name": one.name, **kind, **({"unit": one.units} if one.units else {})}
+
+
 def _table(files: Iterable[PublicArtifact]) -> dict[str, Any]:
-    """Return columns and row count of masked tables in the terms of the table extension; {} if nothing was read. The
-    count is left out where one of the files has none."""
+    """Return columns and row count of tables in the terms of the table extension; {} if nothing was read. The count is
+    left out where one of the files has none."""
     files = list(files)
-    columns = dict.fromkeys(name for each in files for name in each.columns)
+    columns: dict[str, dict[str, str]] = {name: {} for each in files for name in each.columns}
+    for one in (column for each in files for column in each.table):
+        said = {"type": one.type, "unit": one.units}
+        columns.setdefault(one.name, {name: value for name, value in said.items() if value})
+    kinds = dict.fromkeys(each.geometry for each in files if each.geometry)
+    if kinds:
+        columns.setdefault("geometry", {"type": ", ".join(kinds)})
     if not columns:
         return {}
     counts = [each.rows for each in files if each.rows is not None]
     rows = {"table:row_count": sum(counts)} if len(counts) == len(files) else {}
-    return {"table:columns": [{"name": name} for name in columns], **rows}
+    primary = {"table:primary_geometry": "geometry"} if kinds else {}
+    return {"table:columns": [{"name": name, **said} for name, said in columns.items()], **rows, **primary}
 
 
 def _manifest_asset(version: PublicVersion, up: str, places: Places) -> dict[str, Any]:

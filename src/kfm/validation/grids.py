@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any, BinaryIO
+from zipfile import BadZipFile
 
 from kfm.model.format_rules import LONGITUDE_FIRST, expected_of, same_crs
 from kfm.model.records import DataContract
@@ -20,6 +21,7 @@ from kfm.validation.findings import NOTE, SOURCE, Outcome
 from kfm.validation.grid_reader import MOST_VALUES, MOST_VARIABLES, Grid, NoGrid, Variable, count_of
 from kfm.validation.stac_rules import moment
 
+MOST_NAMED = 200  # variables that are described
 NAMES = {"geotiff": "GeoTIFF", "grib2": "GRIB2", "netcdf": "NetCDF", "zarr": "Zarr"}
 
 
@@ -39,16 +41,27 @@ def inspect_grid(open_body: Callable[[], BinaryIO], contract: DataContract, out:
         out.add(SOURCE, problem.rule or f"{form}.unreadable", f"{why}; the source is held")
     except MemoryError:
         raise
-    except (KeyError, IndexError, TypeError, AttributeError, ArithmeticError, RuntimeError, OSError, ValueError):
+    except (
+        KeyError,
+        IndexError,
+        TypeError,
+        AttributeError,
+        ArithmeticError,
+        RuntimeError,
+        OSError,
+        ValueError,
+        BadZipFile,
+    ):
         out.add(SOURCE, f"{form}.unreadable", f"it cannot be read as {NAMES[form]}; the source is held")
     return {}
 
 
 def describe(open_body: Callable[[], BinaryIO], form: str) -> dict[str, Any]:
-    """Return the STAC description of a grid that was checked before, without reading its values."""
+    """Return the STAC description of a grid that was checked before, and its variables, without reading its values."""
     try:
         with open_body() as body:
-            return described(_opened(form, body))
+            grid = _opened(form, body)
+            return {**described(grid), "variables": _variables(grid)}
     except (
         NoGrid,
         KeyError,
@@ -59,11 +72,13 @@ def describe(open_body: Callable[[], BinaryIO], form: str) -> dict[str, Any]:
         RuntimeError,
         OSError,
         ValueError,
+        BadZipFile,
     ):
         return {}
 
 
 def described(grid: Grid) -> dict[str, Any]:
+    """Return where and when a grid lies, in the terms of STAC."""
     from kfm.validation.geojson import bbox_flaw
     from kfm.validation.output_description import is_datetime
 
@@ -78,6 +93,15 @@ def described(grid: Grid) -> dict[str, Any]:
         if is_datetime(when):
             found["datetime"] = when
     return found
+
+
+def _variables(grid: Grid) -> list[dict[str, str]]:
+    named = [one for one in grid.variables[:MOST_NAMED] if is_printable(one.name) and len(one.name) <= 200]
+    return [{"name": one.name, "type": one.dtype, "units": _shown_units(one)} for one in named]
+
+
+def _shown_units(variable: Variable) -> str:
+    return variable.units if is_printable(variable.units) and len(variable.units) <= 100 else ""
 
 
 def _opened(form: str, body: BinaryIO) -> Grid:

@@ -116,4 +116,18 @@ def _rows(parts: dict[str, bytes]) -> int:
         raise NoShapefile("rows", "its .dbf and its .shx differ in how many rows there are")
     if width < 1 or first + records * width > len(dbf):
         raise NoShapefile("unreadable", "its .dbf is shorter than it says, as if it were cut off")
+    _check_index(shp, shx, count)
     return int(count) - dbf[first : first + records * width : width].count(b"*")
+
+
+def _check_index(shp: bytes, shx: bytes, count: int) -> None:
+    """Raise NoShapefile if the index leads to one shape twice, or to the shape of another row: readers with the index
+    and readers without it would then answer differently. Numbers that a writer never counted are not compared."""
+    listed = enumerate(struct.iter_unpack(">ii", shx[_HEADER : _HEADER + count * 8]), 1)
+    places = {row: at * 2 for row, (at, length) in listed if at or length}  # some writers give no shape no place
+    if any(not _HEADER <= at <= len(shp) - 8 for at in places.values()):
+        raise NoShapefile("unreadable", "its .shx leads out of its .shp")
+    numbers = [int.from_bytes(shp[at : at + 4], "big") for at in places.values()]
+    ordered = list(places)
+    if len(set(places.values())) < len(places) or (numbers != ordered and sorted(numbers) == ordered):
+        raise NoShapefile("index", "its .shx gives rows the shapes of other rows")

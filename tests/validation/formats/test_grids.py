@@ -107,6 +107,8 @@ def test_each_is_published_whole_described_changed_and_taken_back(place: Path) -
         assert item["bbox"] == list(KANSAS)
         (asset,) = [one for one in item["assets"].values() if one["href"].endswith(SUFFIX[form])]
         assert asset["type"] == TYPES[form]
+        assert len(asset["bands"]) == bands[form], "its variables are described, with units where the file has them"
+        assert any(one.get("unit") and one["data_type"] == "float32" for one in asset["bands"]) or form == "grib2"
         if form == "netcdf":
             assert item["properties"]["start_datetime"] == "2026-06-01T00:00:00Z"
             assert item["properties"]["end_datetime"] == "2026-06-02T00:00:00Z"

@@ -86,7 +86,12 @@ def inspect_apart(
 
 
 def describe_apart(scratch: Callable[[], BinaryIO], open_body: Callable[[], BinaryIO], form: str) -> dict[str, Any]:
-    """Return the description of a file that passed; empty if it cannot be read any more."""
+    """Return where and when a grid lies that passed; empty if it cannot be read any more."""
+    return {name: value for name, value in facts_apart(scratch, open_body, form).items() if name != "variables"}
+
+
+def facts_apart(scratch: Callable[[], BinaryIO], open_body: Callable[[], BinaryIO], form: str) -> dict[str, Any]:
+    """Return the description of a grid that passed, with its variables; empty if it cannot be read any more."""
     contract = msgspec.convert({"format": form}, DataContract)
     task = Task(canonical(contract), False, "", 0, MEMORY, SECONDS, form not in UNCONFINED, only_described=True)
     try:

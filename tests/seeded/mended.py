@@ -32,8 +32,7 @@ MENDED: dict[str, Bug] = {
         "kfm.validation.shapefiles:_rows",
         "    _check_index(shp, shx, count)\n",
         "",
-        "tests/validation/formats/test_spoilt_texts_and_grids.py"
-        "::test_a_shapefile_whose_parts_disagree_is_quarantined",
+        "tests/validation/formats/test_spoilt_texts_and_grids.py::test_a_shapefile_whose_parts_disagree_is_quarantined",
     ),
     "an error page replaces a table": Bug(
         "kfm.engine.source_change:_change",

@@ -18,12 +18,14 @@ from tests.seeded.promised import PROMISED
 from tests.seeded.recorded import RECORDED
 from tests.seeded.slips import STEWARD_SLIPS
 from tests.seeded.steward_claims import STEWARDS
+from tests.seeded.surface_bugs import SURFACE
 
 SIMULATED = "tests/power/test_simulated.py"
 PUBLISHED = "tests/power/test_published.py"
 BUGS: dict[str, Bug] = {
     **FORMATS,
     **MENDED,
+    **SURFACE,
     **STEWARD_SLIPS,
     **PROMISED,
     **RECORDED,

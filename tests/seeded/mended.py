@@ -22,30 +22,6 @@ DONE = "tests/delivery/test_completions.py"
 SINKS = "tests/cli/test_completion.py"
 
 MENDED: dict[str, Bug] = {
-    "the time of GeoJSON stays out of the catalog": Bug(
-        "kfm.delivery.file_facts:with_facts",
-        "datetime=artifact.datetime or facts.datetime,",
-        "",
-        "tests/delivery/test_described_files.py::test_extent_geometry_and_time_of_geojson_reach_the_catalog",
-    ),
-    "an index gives rows the shapes of others": Bug(
-        "kfm.validation.shapefiles:_rows",
-        "    _check_index(shp, shx, count)\n",
-        "",
-        "tests/validation/formats/test_spoilt_texts_and_grids.py::test_a_shapefile_whose_parts_disagree_is_quarantined",
-    ),
-    "an error page replaces a table": Bug(
-        "kfm.engine.source_change:_change",
-        "if kind_of(now) != kind_of(then):",
-        "if False:",
-        "tests/cli/test_changed_source.py::test_a_change_of_kind_or_of_a_free_header_is_quarantined",
-    ),
-    "the good bytes are held as shrunk when they return": Bug(
-        "kfm.engine.source_change:EarlierSources.had",
-        "before.content_hash == ref.content_hash",
-        "False",
-        "tests/cli/test_changed_source.py::test_a_person_may_accept_the_change_and_the_good_bytes_may_return",
-    ),
     "a run says LINEAGE DONE while a sink is down": Bug(
         "kfm.engine.lineage_stage:trace",
         'payload["sinks"] = sinks',
@@ -75,12 +51,6 @@ MENDED: dict[str, Bug] = {
         "run.index not in self._late[sink]",
         "True",
         f"{DONE}::test_a_run_that_is_frozen_for_a_sink_is_pending_until_the_thaw",
-    ),
-    "a dry run is silent about the sinks": Bug(
-        "kfm.app.runs.settlement:settle_session",
-        'if session.mode != "read":',
-        'if session.mode == "write":',
-        "tests/engine/test_predicted_sinks.py::test_a_dry_run_names_every_effect_on_every_sink",
     ),
     "without keys.json there is no brake": Bug(
         "kfm.app.session.key_list_file:key_list_in_force",

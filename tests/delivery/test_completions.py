@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import threading
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kfm.app.maintenance.doctor import evidence_verdicts
 from kfm.app.metadata import completion_records
 from kfm.app.metadata.ledger_sinks import report_to_sinks
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.session import Session
+from kfm.crypto.envelopes import wrap
+from kfm.crypto.signatures import Signer
+from kfm.errors import Corrupt
 from kfm.model.outbox_messages import Completion
+from kfm.model.secret import Secret
 from tests.engine.crowds import STATES, Installation
 
 SINK = "openlineage.file"
@@ -163,10 +169,36 @@ def test_a_completion_that_names_another_receipt_is_damage(place: Path) -> None:
     with site.open() as session:
         runs = [site.run(session, n) for n in range(2)]
         settle_session(session)
-        with session.state.transaction() as tx:
-            one = session.state.outbox.completion(runs[0])
-            assert one is not None and json.loads(one)["run_id"] == runs[0]
-            assert tx is not None
-            session.tables.put("outbox", f"complete/{runs[1]}", one)
-        with pytest.raises(completion_records.Corrupt):
+        assert list(completion_records.completion_faults(session)) == []
+        alter(session, runs[1], session.state.outbox.completion(runs[0]))
+        with pytest.raises(Corrupt):
             completion_records.completion_of(session, runs[1])
+        ((dataset, fault),) = completion_records.completion_faults(session)
+        assert dataset == "demo" and runs[1] in fault
+        (check,) = (check for check in evidence_verdicts(session) if not check.ok)
+        assert check.check == "evidence.demo" and check.found == fault
+
+
+def test_a_completion_signed_by_a_stranger_is_noticed(place: Path) -> None:
+    site = Site(place / "site")
+    key = site.folder / "attest.key"
+    key.write_text("11" * 32)
+    key.chmod(0o600)
+    config = site.folder / "kfm.yml"
+    config.write_text("attest: {sign_with: 'file:attest.key'}\n" + config.read_text())
+    with site.open() as session:
+        run_id = site.run(session, 0)
+        settle_session(session)
+        assert list(completion_records.completion_faults(session)) == []
+        body = session.state.outbox.completion(run_id)
+        assert body is not None
+        payload = b64decode(json.loads(body)["payload"])
+        alter(session, run_id, wrap(completion_records.KIND, payload, [Signer(Secret(b"\x22" * 32))]))
+        ((_, fault),) = completion_records.completion_faults(session)
+        assert "no trusted key" in fault
+
+
+def alter(session: Session, run_id: str, body: bytes | None) -> None:
+    assert body is not None
+    with session.state.transaction():
+        session.tables.put("outbox", f"complete/{run_id}", body)

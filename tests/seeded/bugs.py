@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from tests.seeded import planting
+from tests.seeded.completed import COMPLETED
 from tests.seeded.format_bugs import FORMATS
 from tests.seeded.mended import MENDED
 from tests.seeded.planting import Bug
@@ -29,6 +30,7 @@ BUGS: dict[str, Bug] = {
     **STEWARD_SLIPS,
     **PROMISED,
     **RECORDED,
+    **COMPLETED,
     **STEWARDS,
     "a reader of somebody else's reaches other files": Bug(
         "kfm.engine.isolation.sandbox_child:main",

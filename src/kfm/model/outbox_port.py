@@ -40,6 +40,9 @@ class Outbox(Protocol):
     def pending(self) -> Iterator[PendingRun]:
         """Yield the runs that some sinks have not followed, the oldest first."""
 
+    def completed(self) -> Iterator[str]:
+        """Yield the ids of the runs that have a completion."""
+
     def completion(self, run_id: str) -> bytes | None:
         """Return the completion of a run: a signed envelope, or the record itself if the installation signs nothing."""
 

@@ -45,6 +45,9 @@ class Outbox(Repository):
     def pending(self) -> Iterator[PendingRun]:
         return self._many("outbox", PendingRun, "pending/")
 
+    def completed(self) -> Iterator[str]:
+        return (key.rpartition("/")[2] for key, _ in self._tables.scan("outbox", "complete/"))
+
     def completion(self, run_id: str) -> bytes | None:
         return self._tables.get("outbox", f"complete/{run_id}")
 

@@ -11,6 +11,7 @@ from kfm.app.authority.label_match import problems
 from kfm.app.authority.label_mistakes import without_stewards
 from kfm.app.authority.labels_in_force import labels_in_force
 from kfm.app.authority.recall import closed_datasets
+from kfm.app.metadata.completion_records import completion_faults
 from kfm.app.metadata.ledger_sinks import sink_progress
 from kfm.app.metadata.schema_store import LACKING, is_installed
 from kfm.app.runs.trigger_request import default_actor
@@ -272,10 +273,15 @@ def public_verdicts(session: Session) -> list[CheckResult]:
 
 
 def evidence_verdicts(session: Session) -> list[CheckResult]:
-    """Return whether every statement, list and receipt is there that the signed lists and the ledger name."""
+    """Return whether every statement, list and receipt is there that the signed lists and the ledger name, and whether
+    every completion names the receipt of its run."""
     wrong = [
         CheckResult(check=f"evidence.{dataset}", ok=False, found=f"{check.what}: {check.found}", why=RESTORE)
         for dataset, check in evidence_checks(session)
+    ]
+    wrong += [
+        CheckResult(check=f"evidence.{dataset}", ok=False, found=fault, why=RESTORE)
+        for dataset, fault in completion_faults(session)
     ]
     return wrong or [CheckResult(check="evidence", ok=True, found="as the ledger and the signed lists say")]
 

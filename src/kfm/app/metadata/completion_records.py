@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Final, Literal
 
 import msgspec
@@ -73,6 +73,35 @@ def completion_of(session: Session, run_id: str) -> tuple[Completion, list[str]]
     if found.run_id != run_id or entry is None or (entry.run_id, entry.receipt_digest) != (run_id, found.receipt):
         raise _damaged(run_id)
     return found, keys
+
+
+def completion_faults(session: Session) -> Iterator[tuple[str, str]]:
+    """Yield the dataset and the fault of each completion that names another receipt, or that no trusted key signed. A
+    record without a signature is from a time when the installation had no key."""
+    trusted: list[bytes] | None = None
+    for run_id in session.state.outbox.completed():
+        try:
+            found = completion_of(session, run_id)
+        except Corrupt as problem:
+            receipt = session.state.ledger.receipt(run_id)
+            yield receipt.dataset if receipt is not None else "", problem.message
+            continue
+        body = session.state.outbox.completion(run_id)
+        if found is None or not found[1] or body is None:
+            continue
+        from kfm.crypto.envelopes import unwrap
+
+        if trusted is None:
+            try:
+                trust = trust_of(session)
+                trusted = [*trust.believed("attest").public, *trust.believed("checkpoint").public]
+            except KfmError as problem:
+                yield found[0].dataset, f"completions cannot be verified: {problem.message}"
+                return
+        try:
+            unwrap(body, KIND, trusted)
+        except KfmError:
+            yield found[0].dataset, f"the completion of run {run_id} is signed by no trusted key"
 
 
 def _damaged(run_id: str) -> Corrupt:

@@ -216,6 +216,13 @@ def test_a_recorded_configuration_that_is_lost_is_named_with_its_cure(
     assert asked("wells", "--today")["identical"] is True
 
 
+def test_a_run_that_stored_no_configuration_is_reproduced_while_kfm_yml_has_it(wells: Kfm) -> None:
+    """As of runs that an older version of KFM made."""
+    changed(wells("runs", "receipt", "last", "--json").data["config_hash"], None)
+    found = asked("wells")
+    assert (found["identical"], found["others"], found["configuration"]) == (True, [], "recorded")
+
+
 def test_a_dataset_that_is_more_closed_today_stays_closed_when_it_is_made_again(wells: Kfm) -> None:
     Path("rounding.py").write_text(HELPER.replace("round(", "int("))
     Path("kfm.yml").write_text(CONFIG.replace("sensitivity: public", "sensitivity: restricted"))

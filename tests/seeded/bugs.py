@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.seeded import planting
 from tests.seeded.completed import COMPLETED
 from tests.seeded.format_bugs import FORMATS
+from tests.seeded.lineage_bugs import LINEAGE
 from tests.seeded.mended import MENDED
 from tests.seeded.planting import Bug
 from tests.seeded.promised import PROMISED
@@ -25,6 +26,7 @@ SIMULATED = "tests/power/test_simulated.py"
 PUBLISHED = "tests/power/test_published.py"
 BUGS: dict[str, Bug] = {
     **FORMATS,
+    **LINEAGE,
     **MENDED,
     **SURFACE,
     **STEWARD_SLIPS,

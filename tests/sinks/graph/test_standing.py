@@ -170,6 +170,23 @@ def test_reconcile_finds_spoilt_nodes_and_sends_them_again(site: Site, known: Ne
             holds(known, runs)
 
 
+def test_reconcile_finds_forged_runs_and_altered_assets(site: Site, known: Neo4jServer) -> None:
+    with site.open() as session:
+        site.publish(session, EDITIONS[0])
+        known.ask("CREATE (:Other {id: 'of another program'})")
+        assert drifts(session) == ([], [])
+        for name in ("a source is forged", "an asset says more"):
+            known.ask(SPOILT[name])
+        found, problems = drifts(session)
+        assert not problems and sorted((each.what, "forged" in each.about) for each in found) == [
+            ("altered", False), ("foreign", False), ("foreign", True),
+        ]  # fmt: skip
+        assert repair(session)[1:] == ([], [])
+        assert known.ask("MATCH (o:Other) RETURN count(o) AS n") == [{"n": 1}]
+        known.ask("MATCH (o:Other) DELETE o")
+        holds(known, list(public_runs(session.state, session.objects)))
+
+
 def test_an_unreachable_graph_is_reported_as_unchecked(site: Site, known: Neo4jServer) -> None:
     with site.open() as session:
         site.publish(session, EDITIONS[0])

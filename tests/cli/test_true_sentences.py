@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -36,7 +37,7 @@ HISTORIES = [[each.replace("-", " ") for each in FIRST.split()], *map(history, r
 
 @pytest.mark.parametrize("number", sampled(range(len(HISTORIES)), keep=3))
 def test_every_sentence_agrees_with_the_model_after_each_step(
-    kfm: Kfm, number: int, monkeypatch: pytest.MonkeyPatch
+    kfm: Kfm, number: int, monkeypatch: pytest.MonkeyPatch, count: Callable[..., None]
 ) -> None:
     for name in ("KFM_NOW", "KFM_ACTOR"):
         monkeypatch.setenv(name, "")  # put back when the test ends
@@ -50,6 +51,8 @@ def test_every_sentence_agrees_with_the_model_after_each_step(
             model.check()
         except AssertionError as problem:
             raise AssertionError(f"after {', '.join(steps[: at + 1])}: {problem}") from None
+    count("histories of status", 1)
+    count("sentences compared with a model", kinds.total())
     if number == 0:
         assert not KINDS - kinds.keys() - {"status: late", "freshness: late", "status: next is run"}, "kinds not said"
 

@@ -131,6 +131,18 @@ MENDED: dict[str, Bug] = {
         "",
         "tests/cli/test_damaged_outputs.py::test_a_damaged_or_missing_file_of_the_version_is_made_again",
     ),
+    "the age of data is never blamed on a withdrawal": Bug(
+        "kfm.scheduling.freshness_rules:spells",
+        "            if run.is_withdrawn:\n",
+        "            if False:\n",
+        "tests/cli/test_true_sentences.py::test_every_sentence_agrees_with_the_model_after_each_step",
+    ),
+    "a merged branch brings back what was withdrawn": Bug(
+        "kfm.app.previews.merged_promotion:_of",
+        "if (taken_back := withdrawal(session, name, each.version)) is not None:",
+        'if (taken_back := withdrawal(session, name, "")) is not None:',
+        "tests/app/previews/test_refused_by_digest.py::test_a_version_that_a_person_withdrew_comes_back_by_no_merge",
+    ),
     "what may not be public is recommended for publication": Bug(
         "kfm.app.provenance.why_not:_unpublished",
         "present_labels(session, dataset, made).may_be_public if made else True",

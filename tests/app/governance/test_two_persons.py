@@ -94,6 +94,19 @@ def test_a_request_says_that_nothing_moved_who_signs_next_and_how(museum: Site) 
     assert last.code == 0 and "next to sign" not in last.err and museum.ref(PUBLISHED)
 
 
+def test_those_who_sign_see_that_the_version_was_withdrawn_by_whom_and_why(museum: Site) -> None:
+    order = ask(museum)
+    assert approve(museum, order, "sue") == 0 and approve(museum, order, "sam") == 0
+    back = ("rollback", GAUGES, "--to", "nothing", "--key", museum.key("olli"), "--reason", "wrong units")
+    assert museum.kfm(*back).code == 0
+    order = ask(museum, "olli", "--to", museum.ref(f"processed/{GAUGES}"))
+    shown = museum.kfm("review", "show", order, "--json").data["more"]["withdrawn"]
+    assert shown.startswith("by olli at ") and shown.endswith(": wrong units")
+    assert "wrong units" in museum.kfm("review", "show", order).out
+    assert approve(museum, order, "sue") == 0 and approve(museum, order, "sam") == 0
+    assert museum.ref(PUBLISHED) == museum.ref(f"processed/{GAUGES}")
+
+
 def test_nobody_signs_for_what_he_asked_for(museum: Site) -> None:
     museum.add(
         "stu-works", "--role", "operator", "--custodian", "museum", person="stu", signed_by=("ada", "sue", "sam")

@@ -104,6 +104,20 @@ def test_a_promotion_that_came_in_between_is_refused(site: Site, digest: str) ->
     assert against["published.moved"]["found"] == ""
 
 
+def test_a_version_that_a_person_withdrew_comes_back_by_no_merge(site: Site, digest: str) -> None:
+    site.on("main")
+    site.write("data/wells.csv", wells(3) + "east,301\n" * 9000)
+    site.commit("the same wells")
+    site.pull()
+    assert site.kfm("run", "wells").code == 0 and site.kfm("publish", "wells", "--reason", "new").code == 0
+    made = site.refs()["published/wells"]
+    assert site.kfm("rollback", "wells", "--reason", "wrong units").code == 0
+    site.merge("deeper", "--no-ff", "-X", "theirs")
+    against = refused(site, digest, 6)
+    assert set(against) == {"version.withdrawn"} and against["version.withdrawn"]["approved"] == made
+    assert "wrong units" in against["version.withdrawn"]["message"]
+
+
 def test_a_source_that_changed_after_the_approval_is_refused(site: Site, digest: str) -> None:
     site.on("deeper")
     site.merge("deeper")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 from pathlib import Path
@@ -60,6 +61,16 @@ def test_a_damaged_or_missing_file_of_the_version_is_made_again(kfm: Kfm, form: 
     assert answer.code == 0 and "were missing or damaged, and were made again" in answer.err, answer.err
     assert {path: path.read_bytes() for path in files()} == before
     assert outcome(kfm) == "noop" and kfm("doctor", "--deep").code == 0
+
+
+def test_a_damaged_output_is_made_again_from_a_source_that_is_whole(kfm: Kfm) -> None:
+    begin(kfm, 8000, "json")
+    raw = hashlib.sha256(Path("list.csv").read_bytes()).hexdigest()
+    (path,) = (path for path in files() if path.name != raw[2:])
+    before = path.read_bytes()
+    flip(path)
+    assert outcome(kfm) == "unchanged" and path.read_bytes() == before
+    assert outcome(kfm) == "noop"
 
 
 def test_a_file_that_only_has_a_new_time_is_read_once_and_kept(kfm: Kfm) -> None:

@@ -129,7 +129,7 @@ MENDED: dict[str, Bug] = {
         "kfm.engine.object_damage:is_whole",
         "and not objects.is_damaged(entry.digest, since_ms)",
         "",
-        "tests/cli/test_damaged_outputs.py::test_a_damaged_or_missing_file_of_the_version_is_made_again",
+        "tests/cli/test_damaged_outputs.py::test_a_damaged_output_is_made_again_from_a_source_that_is_whole",
     ),
     "the age of data is never blamed on a withdrawal": Bug(
         "kfm.scheduling.freshness_rules:spells",

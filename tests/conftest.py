@@ -28,6 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in [name for name in os.environ if name.startswith("KFM_") and not name.startswith("KFM_TEST_")]:
         del os.environ[name]  # settings of whoever starts the tests are none of theirs
+    os.environ["KFM_REASON"] = "a test"  # or each of their many commands would have to say why
     sampling.everything = config.option.markexpr != "not long"
     os.environ.pop("COLUMNS", None)  # nor is the width of their terminal
 

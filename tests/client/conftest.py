@@ -20,6 +20,7 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         if name.startswith("KFM_") or name == "SOURCE_DATE_EPOCH":
             monkeypatch.delenv(name)
     monkeypatch.setenv("KFM_ACTOR", "tester")
+    monkeypatch.setenv("KFM_REASON", "a test")
     monkeypatch.setenv("KFM_ACCEPT_WEAK_STORAGE", "true")  # the temporary folder may be one in memory
 
 

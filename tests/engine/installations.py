@@ -129,9 +129,9 @@ def command(*words: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Nothing of KFM's own but the clock and the actor."""
+    """Nothing of KFM's own but the clock, the actor and the reason."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR", "PYTHONPATH") if name in os.environ}
-    return {**kept, "KFM_NOW": NOW, "KFM_ACTOR": "tester", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**kept, "KFM_NOW": NOW, "KFM_ACTOR": "tester", "KFM_REASON": "a test", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 class Warm:

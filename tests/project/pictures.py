@@ -47,9 +47,9 @@ WELLS = (
     Shot("kfm diff wells", "diff", "kfm diff wells", "kfm diff: one key changed, with the number of rows"),
     Shot("sed -i.before '/license/d' kfm.yml"),
     Shot(
-        "kfm publish wells",
+        "kfm publish wells --reason 'second edition'",
         "refusal",
-        "kfm publish wells",
+        "kfm publish wells --reason 'second edition'",
         "kfm publish is refused: the dataset has no licence, and how to correct it",
         4,
     ),

@@ -111,6 +111,7 @@ ENVIRONMENT = {
     "KFM_SECTION__KEY": "a setting, e.g. `KFM_NETWORK__TIMEOUT_S=5` or `KFM_PUBLISH=noop`; lists and mappings as YAML",
     "KFM_CONFIG": "the file, where `--config` is not given",
     "KFM_ACTOR": "who goes into the ledger, where `--actor` is not given; else the user's name",
+    "KFM_REASON": "why, for every command that wants a reason, where `--reason` is not given; for scripts",
     "KFM_LOG": "`jsonl`: with `--verbose` the events are JSON lines and nothing else is said on stderr but errors; "
     "`debug`: tracebacks of what an updater raised, values and all",
     "KFM_COLOR": "`always` or `never`, whatever stdout is",

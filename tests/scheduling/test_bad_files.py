@@ -68,7 +68,7 @@ def site(tmp_path: Path) -> Path:
 
 def kfm(site: Path, *words: str) -> subprocess.CompletedProcess[str]:
     env = {key: value for key, value in os.environ.items() if not key.startswith("KFM_")}
-    env |= {"KFM_ACCEPT_WEAK_STORAGE": "true", "KFM_ACTOR": "tester"}
+    env |= {"KFM_ACCEPT_WEAK_STORAGE": "true", "KFM_ACTOR": "tester", "KFM_REASON": "test"}
     return subprocess.run(
         [sys.executable, "-m", "kfm", *words], cwd=site, env=env, capture_output=True, text=True, check=False
     )

@@ -49,7 +49,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def environment(site: Path) -> dict[str, str]:
-    said = {"SEEN": str(site / "seen"), "KFM_ACCEPT_WEAK_STORAGE": "true", "KFM_ACTOR": "tester"}
+    said = {"SEEN": str(site / "seen"), "KFM_ACCEPT_WEAK_STORAGE": "true", "KFM_ACTOR": "tester", "KFM_REASON": "test"}
     return {**{key: value for key, value in os.environ.items() if not key.startswith("KFM_")}, **said}
 
 

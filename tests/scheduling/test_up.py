@@ -70,7 +70,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def environment(site: Path, **more: str) -> dict[str, str]:
-    said = {"SEEN": str(site / "seen"), "KFM_ACCEPT_WEAK_STORAGE": "true", "KFM_ACTOR": "tester"}
+    said = {"SEEN": str(site / "seen"), "KFM_ACCEPT_WEAK_STORAGE": "true", "KFM_ACTOR": "tester", "KFM_REASON": "test"}
     inherited = {key: value for key, value in os.environ.items() if not key.startswith("KFM_")}
     return {**inherited, **said, "KFM_SECRET_HOOK": SECRET, **more}
 

@@ -128,8 +128,16 @@ class Parser(argparse.ArgumentParser):
             *verbose, "--verbose", action="store_true", help="a line on stderr for every event", **hidden
         )
 
-    def add_person(self, who: str = "who; default KFM_ACTOR or the user's name") -> None:
-        self.add_argument("--reason", default="", metavar="TEXT", help="why; goes into the ledger")
+    def add_person(
+        self, who: str = "who; default KFM_ACTOR or the user's name", *, reason: str = "", wants_reason: bool = False
+    ) -> None:
+        """Add the flags for actor and reason. An operation has the reason that is recorded by default, or wants one. A
+        run has neither."""
+        told = "why; goes into the ledger"
+        if reason or wants_reason:
+            told += f" (default: KFM_REASON, else `{reason}`)" if reason else "; required, here or as KFM_REASON"
+            self.set_defaults(default_reason=reason)
+        self.add_argument("--reason", default="", metavar="TEXT", help=told)
         self.add_argument("--actor", default=None, metavar="NAME", help=who)
 
     def add_wait(self) -> None:
@@ -244,6 +252,7 @@ def parse(argv: list[str], program: str = "kfm") -> argparse.Namespace:
     options, unknown = parser.parse_known_args(typed, argparse.Namespace(**DEFAULTS))
     if unknown:
         raise _unrecognized(parser, options.command, unknown)
+    options.typed = typed
     return options
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from kfm.app.session import input_checks
 from kfm.app.session.input_checks import one_line as one_line
 from kfm.cli.render import Screen
 from kfm.errors import EXIT_CODES, BadInput, Denied, KfmError
+from kfm.parsing.characters import is_printable
 
 if TYPE_CHECKING:
     import argparse
@@ -128,8 +130,19 @@ def known_dataset(_options: argparse.Namespace, _screen: Screen, resolved: Resol
 
 
 def person(options: argparse.Namespace) -> dict[str, str]:
-    """Return actor and reason as they go into the ledger: one line each."""
-    return input_checks.person(options.reason, options.actor or "", input_checks.as_flag)
+    """Return actor and reason as they go into the ledger: one line each. BadInput if the command wants a reason, and
+    neither --reason nor KFM_REASON has one; a dry run needs none."""
+    said = input_checks.person(options.reason, options.actor or "", input_checks.as_flag)
+    default = getattr(options, "default_reason", None)
+    if default is None or said["reason"].strip():
+        return said
+    said["reason"] = one_line("KFM_REASON", os.environ.get("KFM_REASON", ""), 1000).strip() or default
+    if not said["reason"] and not getattr(options, "dry_run", False):
+        words = " ".join(word for word in (options.command, getattr(options, "subcommand", None)) if word)
+        typed = shlex.join(options.typed)
+        shown = typed if is_printable(typed) and len(typed) < 200 else words
+        raise BadInput(f"kfm {words} needs a reason, which goes into the ledger", hint=f'kfm {shown} --reason "why"')
+    return said
 
 
 def code_of(receipt: Receipt, *, tell_noop: bool = False) -> int:

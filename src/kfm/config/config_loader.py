@@ -23,7 +23,9 @@ _learning = threading.Lock()  # msgspec crashes if two threads prepare one large
 FILE_NAMES = ("kfm.yml", "kfm.yaml", "kfm.json")
 # Names that the program itself reads. Every other KFM_* name must be a setting, except KFM_SECRET_*, which is read only
 # where the file refers to it.
-RESERVED_ENV = frozenset({"KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KFM_NOW", "KFM_WORKER_IMAGE"})
+RESERVED_ENV = frozenset(
+    {"KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KFM_NOW", "KFM_REASON", "KFM_WORKER_IMAGE"}
+)
 
 
 class Resolved:

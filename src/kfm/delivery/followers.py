@@ -69,8 +69,8 @@ def each_run(
 
 
 def progress(state: State, sink: str) -> Progress:
-    newest = next((entry.index for entry in state.ledger.entries(reverse=True, limit=1)), 0)
     outbox = state.outbox
+    newest = _newest(state, outbox.cursor(sink))
     waiting = sum(1 for _ in outbox.waiting(sink))
     return Progress(sink, outbox.cursor(sink), newest, waiting, list(outbox.dead(sink)), outbox.stopped(sink))
 
@@ -158,9 +158,9 @@ class _Following:
 
     def has_something(self, *, again: bool) -> bool:
         name, outbox = self._sink.name, self._state.outbox
-        newest = next((entry.index for entry in self._state.ledger.entries(reverse=True, limit=1)), 0)
+        cursor = outbox.cursor(name)
         return (
-            outbox.cursor(name) < newest
+            cursor < _newest(self._state, cursor)
             or next(outbox.waiting(name), None) is not None
             or (again and next(outbox.dead(name), None) is not None)
         )
@@ -185,10 +185,10 @@ class _Following:
         between, the messages are sent again."""
         name, last = self._sink.name, entries[-1].index
         while True:  # a dataset that was frozen meanwhile waits with the others
-            waiting = [entry for entry in entries if self._holds(entry)]
+            waiting = [entry for entry in entries if is_followed(entry) and self._holds(entry)]
             told = [entry for entry in entries if entry not in waiting]
             try:
-                dead = self._send(told)
+                dead = self._send([entry for entry in told if is_followed(entry)])
                 break
             except Frozen:
                 continue
@@ -246,6 +246,22 @@ class _Following:
     def _holds(self, entry: LedgerEntry) -> bool:
         """Return whether a freeze flag holds an entry back. An entry that withdraws something is never held back."""
         return not _withdraws(entry) and is_frozen(self._state, entry.dataset)
+
+
+def is_followed(entry: LedgerEntry) -> bool:
+    """Return whether sinks are notified of an entry. An entry about the sinks themselves would make them pending again
+    without end."""
+    return entry.op_type not in ("catalog", "sinks")
+
+
+def _newest(state: State, cursor: int) -> int:
+    """Return the index of the newest entry that is followed, or the cursor if none is after it."""
+    for entry in state.ledger.entries(reverse=True):
+        if entry.index <= cursor:
+            break
+        if is_followed(entry):
+            return entry.index
+    return cursor
 
 
 def is_frozen(state: State, dataset: str) -> bool:

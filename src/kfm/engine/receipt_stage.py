@@ -65,7 +65,7 @@ def expect(receipt: Receipt, sinks: list[str], tx: Tx) -> None:
     )
 
 
-_TOLD = frozenset(("processed", "published", "switch", "orders", "keys", "rules", "backfill", "preview"))
+_TOLD = frozenset(("processed", "published", "switch", "orders", "keys", "rules", "backfill", "preview", "maintenance"))
 
 
 def outcome_of(made: Assembled) -> str:

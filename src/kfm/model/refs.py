@@ -89,6 +89,11 @@ def mask(dataset: str, source: str) -> str:
     return f"rules/mask/{dataset}/{source}"
 
 
+def maintenance(operation: str) -> str:
+    """Return the name of the ref to the last report of repair, compact, catalog or sinks."""
+    return f"maintenance/{operation}"
+
+
 def switch(kind: str, name: str = "") -> str:
     """Return the name of a freeze flag: of everything (`global`), or of one dataset, schedule, backfill or run."""
     return f"switch/{kind}/{name}" if name else f"switch/{kind}"

@@ -31,6 +31,7 @@ class FileSink:
     def __init__(self, path: str, fs: Fs = REAL) -> None:
         self._path = path
         self._fs = fs
+        self.written = 0  # runs whose events were added since it was opened
 
     def send(self, letters: Sequence[Letter]) -> None:
         with failing_as_storage("write the events of OpenLineage"):
@@ -60,6 +61,7 @@ class FileSink:
         body = b"".join(msgspec.json.encode(event) + b"\n" for letter in new for event in letter.body)
         if body:
             fs.write_at(events, body, size)
+            self.written += len(new)
         fs.sync(events)
         for letter in letters:
             self._set(index, letter.index)

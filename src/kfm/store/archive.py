@@ -7,6 +7,7 @@ gone, and checks the same chain.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import msgspec
@@ -44,6 +45,14 @@ class Archive:
                 at += len(line)
         if at < end:
             raise Corrupt(f"the archived journal of run {run_id} is cut short", hint="restore the objects from a copy")
+
+    def waiting(self) -> int:
+        """Return how many ended runs have a journal that is not in the archive."""
+        return len(self._ended(sys.maxsize))
+
+    def has(self, run_id: str) -> bool:
+        """Return whether the journal of this run is in the archive."""
+        return self._state.tables.get("archived", run_id) is not None
 
     def compact(self) -> int:
         """Move the journals of all ended runs into the archive; return the number of moved runs. Other processes may do

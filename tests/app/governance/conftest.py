@@ -15,6 +15,7 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         if name.startswith("KFM_") or name in ("NO_COLOR", "SOURCE_DATE_EPOCH"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("KFM_ACTOR", "tester")
+    monkeypatch.setenv("KFM_REASON", "a test")
     monkeypatch.setenv("KFM_ACCEPT_WEAK_STORAGE", "true")
 
 

@@ -85,6 +85,7 @@ class Site:
             "PATH": f"{program.parent}:{os.environ['PATH']}",
             "HOME": str(folder),
             "KFM_ACTOR": "tester",
+            "KFM_REASON": "a test",
             "KFM_ACCEPT_WEAK_STORAGE": "true",
         }
 

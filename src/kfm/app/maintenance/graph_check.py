@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from kfm.app.metadata.graph_sink import graph_follower, graph_sink, statements
 from kfm.app.session.backends import sink_lock
 from kfm.app.session.session import Session
-from kfm.delivery.followers import Follower, taking_turns
+from kfm.delivery.followers import Follower, is_followed, taking_turns
 from kfm.delivery.public_runs import public_run
 from kfm.model.outbox_messages import Letter
 from kfm.model.public_run import PublicRun
@@ -91,7 +91,7 @@ def reported_runs(session: Session) -> Iterator[PublicRun]:
     for entry in session.state.ledger.entries():
         if entry.index > cursor:
             return
-        if entry.index not in not_yet:
+        if entry.index not in not_yet and is_followed(entry):
             yield public_run(session.state, session.objects, entry)
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 from kfm.app.maintenance.graph_check import compare
 from kfm.app.maintenance.graph_check import repair as tell_again
+from kfm.app.maintenance.maintenance_records import record_repair
 from kfm.app.metadata.catalogs import build
 from kfm.app.metadata.ledger_sinks import sink_progress
 from kfm.app.runs.settlement import settle_session
@@ -128,10 +129,13 @@ def _behind(session: Session) -> Iterator[Drift]:
             yield Drift(place="sink", dataset=message.dataset, what="refused", about=f"{each.name} {message.index}")
 
 
-def repair(session: Session) -> tuple[list[Drift], list[Drift], list[tuple[str, KfmError]]]:
-    """Repair what can be rebuilt from the state. Return the differences before, those after, and the problems. Lost
-    objects are not repaired: they must be restored from a backup."""
+def repair(session: Session, **who: str) -> tuple[list[Drift], list[Drift], list[tuple[str, KfmError]]]:
+    """Repair what can be rebuilt from the state, and record that before the first change. Return the differences
+    before, those after, and the problems. Lost objects are not repaired: they must be restored from a backup."""
     before, _ = drifts(session)
+    rebuilt = [each for each in before if each.place not in ("storage", "evidence")]
+    if rebuilt:
+        record_repair(session, [(each.place, each.dataset, each.what, each.about) for each in rebuilt], **who)
     undrawn = [(key, row) for _, key, row in _missing_edges(session)]
     if undrawn:
         with session.state.transaction():

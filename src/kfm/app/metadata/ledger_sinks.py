@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kfm.app.metadata.completion_records import complete
@@ -12,6 +12,8 @@ from kfm.errors import BadInput, KfmError
 
 if TYPE_CHECKING:
     from kfm.delivery.followers import Follower, Progress
+    from kfm.model.outbox_messages import Letter
+    from kfm.model.ports import Sink
     from kfm.model.records import Effect
 
 
@@ -71,10 +73,34 @@ def sink_progress(session: Session) -> list[Progress]:
     return [progress(session.state, follower.sink.name) for follower in followers(session)]
 
 
-def retry(session: Session, name: str) -> list[KfmError]:
-    """Report to a sink now, also what it refused before. Return its problems. BadInput if there is no such sink."""
-    known = [follower.sink.name for follower in followers(session)]
+def retry(session: Session, name: str) -> tuple[list[KfmError], int]:
+    """Report to a sink now, also what it refused before. Return its problems, and how many files or messages changed
+    there. BadInput if there is no such sink."""
+    from kfm.delivery.followers import follow
+
+    known = {follower.sink.name: follower for follower in followers(session)}
     if name not in known:
         names = ", ".join(known) or "none"
         raise BadInput("there is no sink of this name", hint=f"the configuration has: {names}")
-    return report_to_sinks(session, again=True, only=name)
+    counted = _CountedSink(known[name].sink)
+    follower = known[name]._replace(sink=counted)
+    problem = follow(session.state, follower, session.clock, session.log, again=True)
+    return [] if problem is None else [problem], counted.changes
+
+
+class _CountedSink:
+    """A sink that counts its changes: of files where the sink knows them, else the messages that it accepted."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._accepted = 0
+        self.name = sink.name
+
+    def send(self, letters: Sequence[Letter]) -> None:
+        self._sink.send(letters)
+        self._accepted += len(letters)
+
+    @property
+    def changes(self) -> int:
+        written = getattr(self._sink, "written", None)
+        return self._accepted if written is None else written + getattr(self._sink, "removed", 0)

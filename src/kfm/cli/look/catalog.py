@@ -8,7 +8,7 @@ from kfm.app.metadata.catalog_validation import validate as check
 from kfm.app.metadata.catalogs import build as build_all
 from kfm.app.previews.catalog_discovery import discover as look
 from kfm.cli.render import Screen, short
-from kfm.cli.session import known_dataset, opened, settings
+from kfm.cli.session import Tally, known_dataset, opened, person, settings
 from kfm.errors import EXIT_CODES, BadInput, Refused
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def arguments(parser: Parser) -> None:
     built.add_argument(
         "--out", default="", metavar="DIR", help="into this folder (default: that of `catalog` in kfm.yml)"
     )
+    built.add_person(reason="built by an operator")
     shown = parser.command("show", show, "Show the catalog's entries of all datasets, or of one")
     shown.add_argument("dataset", nargs="?", default="", metavar="DATASET", help="its name in kfm.yml")
     shown.add_argument("--items", action="store_true", help="write its STAC items instead, one a line (NDJSON)")
@@ -67,13 +68,23 @@ def arguments(parser: Parser) -> None:
 
 
 def build(options: argparse.Namespace, screen: Screen) -> int:
-    with opened(options, screen, "read") as session:
-        found = build_all(session, options.out)
-        if screen.json:
-            screen.data(found)
-        else:
-            screen.line(f"{found['files']} files, {found['written']} written, {found['removed']} removed")
-    return 0
+    who, tally = person(options), Tally(screen)
+    if options.out:
+        with opened(options, screen, "read") as session:
+            found = build_all(session, options.out)
+    else:
+        from kfm.app.maintenance.maintenance_records import build_catalog
+        from kfm.app.runs.execution import Outcome, settle
+
+        with opened(options, screen, "write") as session:
+            found, receipts = build_catalog(session, **who)
+            if receipts:
+                settle(session, Outcome(receipts), tally)
+    if screen.json:
+        screen.data(found)
+    else:
+        screen.line(f"{found['files']} files, {found['written']} written, {found['removed']} removed")
+    return tally.code
 
 
 def show(options: argparse.Namespace, screen: Screen) -> int:

@@ -16,7 +16,7 @@ from kfm.app.runs.queries import (
 )
 from kfm.cli.parser import count
 from kfm.cli.render import Screen, short
-from kfm.cli.session import Tally, known_dataset, opened, settings
+from kfm.cli.session import Tally, known_dataset, opened, person, settings
 from kfm.errors import EXIT_CODES, BadInput, Conflict, Refused
 from kfm.model.canonical import canonical
 from kfm.model.names import dataset_id
@@ -54,7 +54,7 @@ def arguments(parser: Parser) -> None:
         "worker has the run: it ends there.",
     )
     cancelled.add_argument("run", metavar="RUN", help=RUN)
-    cancelled.add_person()
+    cancelled.add_person(reason="cancelled by an operator")
     cancelled.add_signing()
     receipts = parser.command("receipts", receipts_list, "List receipts, newest first")
     receipts.add_argument("--limit", type=count, default=50, metavar="N", help="how many (default: 50; 0: all)")
@@ -88,9 +88,10 @@ def _export_arguments(parser: Parser) -> None:
         reports=True,
     )
     telemetry.add_argument("--stdout", action="store_true", help="to stdout instead")
-    parser.command(
+    compacted = parser.command(
         "compact", compact, "Move finished journals into an archive that answers the same queries", reports=True
     )
+    compacted.add_person(reason="journals of ended runs are archived")
 
 
 def runs_list(options: argparse.Namespace, screen: Screen) -> int:
@@ -356,16 +357,21 @@ def telemetry_export(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def compact(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.app.maintenance.maintenance_records import compact as move
+    from kfm.app.runs.execution import Outcome, settle
     from kfm.app.runs.settlement import prune_inbox
 
+    who, tally = person(options), Tally(screen)
     with opened(options, screen, "write") as session:
-        count = session.archive.compact()
+        count, receipts = move(session, **who)
         prune_inbox(session, again=True)
+        if receipts:
+            settle(session, Outcome(receipts), tally)
         if screen.json:
             screen.data({"archived_runs": count})
         else:
             screen.line("1 run archived" if count == 1 else f"{count} runs archived")
-    return 0
+    return tally.code
 
 
 def signals(options: argparse.Namespace, screen: Screen) -> int:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.app.maintenance.maintenance_records import EVERYTHING, record_repair
 from kfm.app.maintenance.reconcile import Drift, drifts, repair
-from kfm.app.runs.execution import work
+from kfm.app.runs.execution import Request, work
 from kfm.app.stewards.public_repair import check_all, published_datasets, repair_all
-from kfm.cli.session import Tally, known_dataset, opened, settings
+from kfm.cli.session import Tally, known_dataset, opened, person, settings
 from kfm.errors import EXIT_CODES
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from kfm.app.session.session import Session
     from kfm.cli.parser import Parser
     from kfm.cli.render import Screen
     from kfm.errors import KfmError
+    from kfm.model.records import Difference
 
 
 MORE = """\
@@ -30,18 +33,19 @@ def arguments(parser: Parser) -> None:
     )
     parser.add_argument("--public", action="store_true", help="only the public files, of all datasets")
     parser.add_argument("--repair", action="store_true", help="make everything outside what the refs say")
+    parser.add_person(reason="what differs from the refs is repaired")
     parser.set_defaults(handler=reconcile)
 
 
 def reconcile(options: argparse.Namespace, screen: Screen) -> int:
     resolved = settings(options)
     named = [known_dataset(options, screen, resolved, name) for name in options.dataset]
-    tally = Tally(screen)
+    tally, who = Tally(screen), person(options)
     with opened(options, screen, "write" if options.repair else "read", resolved) as session:
         if named or options.public:
-            found, left, problems = _public_files(session, tally, named, repair=options.repair)
+            found, left, problems = _public_files(session, tally, named, who, repair=options.repair)
         elif options.repair:
-            found, left, problems = repair(session)
+            found, left, problems = repair(session, **who)
         else:
             found, problems = drifts(session)
             left = found
@@ -59,14 +63,23 @@ def reconcile(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _public_files(
-    session: Session, tally: Tally, named: list[str], *, repair: bool
+    session: Session, tally: Tally, named: list[str], who: dict[str, str], *, repair: bool
 ) -> tuple[list[Drift], list[Drift], list[tuple[str, KfmError]]]:
     """Compare only public files. Returns what differed, what still differs, and what could not be compared."""
     names = named or published_datasets(session)
     if repair:
-        work(session, (), tally, all_are_ours=True)
+        wrong = check_all(session, names)[0]
+        work(session, _repair_requests(wrong, named, who), tally, all_are_ours=True)
         different, _, problems = repair_all(session, names)
     else:
         different, problems = check_all(session, names)
     found = [Drift(place="public", dataset=each.dataset, what=each.kind, about=each.path) for each in different]
     return found, [] if repair and not problems else found, problems
+
+
+def _repair_requests(wrong: list[Difference], named: list[str], who: dict[str, str]) -> Iterator[Request]:
+    """Yield the request to record a repair, unless nothing differs."""
+    if wrong:
+        about = named[0] if len(named) == 1 else EVERYTHING
+        rows = [("public", each.dataset, each.kind, each.path) for each in wrong]
+        yield Request(about, lambda session, _tell: [record_repair(session, rows, dataset=about, **who)])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kfm.app.metadata.ledger_sinks import retry, sink_progress
+from kfm.app.maintenance.maintenance_records import retry_sink
+from kfm.app.metadata.ledger_sinks import sink_progress
+from kfm.app.runs.execution import Outcome, settle
 from kfm.app.session.input_checks import one_line
-from kfm.cli.session import opened
+from kfm.cli.session import Tally, opened, person
 from kfm.errors import EXIT_CODES
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ Exit 69 if a sink is stopped or has refused something."""
 def arguments(parser: Parser) -> None:
     parser.add_argument("what", nargs="?", choices=("retry",), metavar="retry", help="notify a sink now")
     parser.add_argument("sink", nargs="?", default="", metavar="NAME", help="which, e.g. catalog")
+    parser.add_person(reason="notified by an operator")
     parser.set_defaults(handler=sinks)
 
 
@@ -65,9 +68,12 @@ def sinks(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _retry(options: argparse.Namespace, screen: Screen) -> int:
-    name = one_line("NAME", options.sink)
+    name, who = one_line("NAME", options.sink), person(options)
+    tally = Tally(screen)
     with opened(options, screen, "write") as session:
-        problems = retry(session, name)
+        problems, receipts = retry_sink(session, name, **who)
+        if receipts and not problems:
+            settle(session, Outcome(receipts), tally)
         how = next(each for each in sink_progress(session) if each.name == name)
     for problem in problems:
         screen.fail(str(problem))

@@ -51,12 +51,12 @@ def arguments(parser: Parser) -> None:
     made.add_argument("--out", default="", metavar="FILE", help="for the private half (default: in ~/.config/kfm/keys)")
     made.add_argument("--public", default="", metavar="HEX", help="the public half of a key that was made elsewhere")
     made.add_key()
-    made.add_person("who; proves nothing, the signatures do")
+    made.add_person("who; proves nothing, the signatures do", reason="a new key")
     parser.command("list", listing, "List keys, their owners and their purposes")
     revoked = parser.command("revoke", revoke, "Revoke a key: it counts for nothing from now on")
     revoked.add_argument("id", metavar="ID", help="the key's id, or 8 digits or more of its start")
     revoked.add_key()
-    revoked.add_person("who; proves nothing, the signatures do")
+    revoked.add_person("who; proves nothing, the signatures do", wants_reason=True)
 
 
 def new(options: argparse.Namespace, screen: Screen) -> int:
@@ -87,8 +87,6 @@ def new(options: argparse.Namespace, screen: Screen) -> int:
 
 def revoke(options: argparse.Namespace, screen: Screen) -> int:
     said = person(options)
-    if not said["reason"].strip():
-        raise BadInput("a key is revoked for a reason", hint="give it with --reason")
     signers = [signer_at(path) for path in options.key]
     with opened(options, screen, "write") as session:
         made = key_changes.revoke(session, options.id, signers, **said)

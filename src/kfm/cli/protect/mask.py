@@ -81,7 +81,7 @@ def arguments(parser: Parser) -> None:
     deploy_.add_argument("dataset", metavar="DATASET", help="its name in kfm.yml")
     deploy_.add_argument("source", metavar="SOURCE", help="the name of the source in it")
     deploy_.add_signing()
-    deploy_.add_person("who; proves nothing, the signatures do")
+    deploy_.add_person("who; proves nothing, the signatures do", wants_reason=True)
 
 
 def mask_preview(options: argparse.Namespace, screen: Screen) -> int:

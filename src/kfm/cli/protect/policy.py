@@ -74,7 +74,7 @@ def arguments(parser: Parser) -> None:
         "Where there is a key list, changed policies block all work until one admin requests and another approves.",
     )
     deployed.add_signing()
-    deployed.add_person("who; proves nothing, the signatures do")
+    deployed.add_person("who; proves nothing, the signatures do", wants_reason=True)
 
 
 def gates_run(options: argparse.Namespace, screen: Screen) -> int:

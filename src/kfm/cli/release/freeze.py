@@ -18,7 +18,7 @@ def arguments(parser: Parser) -> None:
         "dataset", nargs="?", default="global", metavar="SCOPE", help="a dataset, or `global` (default)"
     )
     parser.add_argument("--dry-run", action="store_true", help="only show what would move")
-    parser.add_person()
+    parser.add_person(reason="stopped by an operator")
     parser.add_signing()
     parser.set_defaults(handler=freeze, reports=True, closes=True)
 

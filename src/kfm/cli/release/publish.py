@@ -32,7 +32,7 @@ def arguments(parser: Parser) -> None:
         metavar="DIGEST",
         help="a withdrawn version, or the start of its digest (default: the processed version)",
     )
-    parser.add_person()
+    parser.add_person(wants_reason=True)
     parser.add_signing()
     parser.add_wait()
     parser.set_defaults(handler=publish, reports=True)

@@ -47,12 +47,13 @@ def arguments(parser: Parser) -> None:
         "Sign what `review:` in kfm.yml says today",
         "A lower word than before opens: two stewards who did not request it must approve.",
     )
-    deployed.add_person()
+    deployed.add_person(wants_reason=True)
     deployed.add_signing()
     for one in (approved, rejected):
         one.add_argument("id", metavar="ID", help="the change request's id, or the start of it")
         one.add_key()
-        one.add_person("who; proves nothing, the signatures do")
+    approved.add_person("who; proves nothing, the signatures do", reason="approved as requested")
+    rejected.add_person("who; proves nothing, the signatures do", wants_reason=True)
 
 
 def deploy_rules(options: argparse.Namespace, screen: Screen) -> int:

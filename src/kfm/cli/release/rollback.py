@@ -23,7 +23,7 @@ Once: the same command again changes nothing. Any other move names its version w
 def arguments(parser: Parser) -> None:
     parser.add_argument("dataset", metavar="DATASET", help="its name in kfm.yml")
     parser.add_argument("--dry-run", action="store_true", help="only show what would move")
-    parser.add_person()
+    parser.add_person(wants_reason=True)
     parser.add_signing()
     parser.add_wait()
     parser.add_argument(

@@ -69,7 +69,7 @@ def arguments(parser: Parser) -> None:
     ):
         changed = parser.command(name, handler, summary)
         changed.add_argument("schedule", metavar="SCHEDULE", help="its name, see `kfm schedule list`")
-        changed.add_person()
+        changed.add_person(reason="stopped by an operator" if name == "pause" else "", wants_reason=name == "resume")
         if name != "trigger":
             changed.add_signing()
     late = parser.command(

@@ -72,8 +72,8 @@ def arguments(parser: Parser) -> None:
         one.add_argument("backfill", metavar="BACKFILL", help="its name, see `kfm backfill status`")
     for one in (started, resumed):
         one.add_argument("--later", action="store_true", help="leave the work to `kfm up`")
-    for one in (started, resumed, paused, cancelled):
-        one.add_person()
+    for one, reason in ((started, "started"), (resumed, "resumed"), (paused, "stopped"), (cancelled, "cancelled")):
+        one.add_person(reason=f"{reason} by an operator")
     for one in (resumed, paused):
         one.add_signing()
 

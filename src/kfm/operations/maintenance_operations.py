@@ -1,0 +1,61 @@
+"""Maintenance of what follows the refs: files, catalogs, sinks and journals. No ref of data moves.
+
+Each operation moves one ref, `maintenance/OPERATION`, to a report on what is changed. So it leaves a receipt and a
+ledger entry, and the history of the ref lists every time it was done.
+"""
+
+from __future__ import annotations
+
+from kfm.errors import Refused
+from kfm.model import refs
+from kfm.model.names import is_digest
+from kfm.model.operation_target import Aim
+from kfm.model.records import Trigger
+from kfm.model.updater import Sources
+from kfm.operations.move_updater import MoveUpdater
+
+
+class Maintenance(MoveUpdater):
+    """Records a report. A frozen or unreadable installation is maintained, too: what may not be public is removed."""
+
+    heeds_freeze = False
+    needs_labels = False
+    approval = "none"  # no version moves
+
+    def aim(self, trigger: Trigger, sources: Sources) -> Aim:
+        target = trigger.params.get("to", "")
+        if not is_digest(target):
+            raise Refused("no report is named", hint="use `kfm reconcile --repair` and the other commands")
+        return Aim(sources.ref(refs.maintenance(self.op)), target)
+
+
+class Repair(Maintenance):
+    """Files, catalog and graph become again what the refs say."""
+
+    id = "kfm-repair"
+    op = "repair"
+    job_type = "operation.repair"
+
+
+class Compact(Maintenance):
+    """The journals of ended runs move into the archive."""
+
+    id = "kfm-compact"
+    op = "compact"
+    job_type = "operation.compact"
+
+
+class BuildCatalog(Maintenance):
+    """The whole catalog was written again from the state."""
+
+    id = "kfm-catalog"
+    op = "catalog"
+    job_type = "operation.catalog"
+
+
+class RetrySink(Maintenance):
+    """An operator had a sink notified."""
+
+    id = "kfm-sinks"
+    op = "sinks"
+    job_type = "operation.sinks"

@@ -9,8 +9,9 @@ import { canonical } from "../canonical.mjs";
 import { compare } from "../characters.mjs";
 import { Busy, Conflict, Corrupt, Fenced, Frozen, Moved } from "../errors.mjs";
 import { GENESIS, digest } from "../keys.mjs";
+import { isDigest } from "../names.mjs";
 import {
-  Checkpoint, DatasetVersion, EndedTrigger, Lease, LedgerEntry, Receipt, RefEntry, Run,
+  Checkpoint, DatasetVersion, EndedTrigger, Governed, Lease, LedgerEntry, Receipt, RefEntry, Run,
   RunTelemetry, Segment, SinkPosition, Trigger, replace,
 } from "../records.mjs";
 import { integer, map } from "../types.mjs";
@@ -403,15 +404,14 @@ export class StoredTx {
   receipt(receipt, { op, sinks = [] }) {
     const body = canonical(receipt);
     const before = this.#tables.get("receipts", receipt.run_id);
-    if (before !== null) {
-      if (before.equals(body)) return;
-      throw new Corrupt(`run ${receipt.run_id} already has another receipt`, {
-        hint: "receipts are never rewritten; report this as a bug",
-      });
-    }
+    if (before?.equals(body)) return;
+    const hint = "receipts are never rewritten; report this as a bug";
+    if (before) throw new Corrupt(`run ${receipt.run_id} already has another receipt`, { hint });
     this.#put("receipts", receipt.run_id, body);
     const index = this.#next("ledger");
-    const entry = LedgerEntry({
+    const lineage = receipt.inputs.map(({ checksum }) => checksum).filter(isDigest);
+    const findings = receipt.errors.map(({ code }) => code);
+    const link = canonical(LedgerEntry({
       index,
       prev: this.#state.meta("ledger_head") || GENESIS,
       op_type: op,
@@ -425,8 +425,8 @@ export class StoredTx {
       moves: receipt.moves,
       ts: receipt.finished_at,
       overrides: receipt.overrides,
-    });
-    const link = canonical(entry);
+      governed: Governed({ lineage, findings, care: "open", review: "none", withheld: [] }), // without labels and gates
+    }));
     this.#put("ledger", padded(index, 12), link);
     this.#put("ended_runs", `${receipt.dataset}/${padded(index, 12)}`, Buffer.from("{}"));
     this.#put("meta", "ledger_head", Buffer.from(digest(link)));

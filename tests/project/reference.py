@@ -11,6 +11,7 @@ from kfm import config, errors
 from kfm.cli.parser import EXIT_TEXT, build
 from kfm.model.records import NONDET
 from kfm.store.state_tables import CATALOGUE, WHOLE, StateTable
+from tests.project import mutations
 from tests.project.json_shapes import ERROR, NOT_JSON, SHAPES, Shape
 
 NOTICE = "<!-- Made by `make schemas` from the code; change the code, not this page. -->\n"
@@ -22,6 +23,7 @@ def pages() -> dict[str, str]:
         "docs/reference/config.md": _configuration(),
         "docs/reference/errors.md": _errors(),
         "docs/reference/json.md": _json(),
+        "docs/reference/records.md": f"{NOTICE}\n{mutations.page()}",
         "docs/reference/state.md": _state(),
     }
 
@@ -242,6 +244,7 @@ REFS = {
     "published/<dataset>": "the version that is public",
     "switch/global": "`frozen` or `open`, for everything",
     "switch/dataset/<dataset>": "`frozen` or `open`, for one dataset",
+    "maintenance/<operation>": "the last report of such an operation: see [records](records.md)",
 }
 FILES = {
     ".kfm/state.db": "the state, with `state.db-wal` and `state.db-shm` while a command runs",

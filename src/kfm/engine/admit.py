@@ -269,9 +269,7 @@ def close_superseded(context: RunContext, tx: Tx) -> list[tuple[Run, ErrorNote]]
             why = f"abandoned with --abandon by {context.trigger.actor}: {context.trigger.reason}"
         note = ErrorNote(code="run.superseded", message=why)
         tx.runs.save(msgspec.structs.replace(old, status="FAILED"))
-        append(
-            context.guards, closing_receipt(context, old, "superseded", note), context.updater.op, context.standing, tx
-        )
+        append(context, closing_receipt(context, old, "superseded", note), tx, context.standing)
         measure_superseded(context, tx, old, note)
         ended.append((old, note))
         if old.trigger.trigger_id != context.trigger.trigger_id:

@@ -32,7 +32,7 @@ def record(context: RunContext, run_id: str, made: Assembled, tx: Tx) -> Receipt
     """Write the receipt of a committed run, with its attestation if the installation signs, and return it. The run is
     pending at every sink that must follow it."""
     receipt = receipt_of(context, "SUCCESS", outcome_of(made), run_id, made=made)
-    append(context.guards, receipt, context.updater.op, context.standing, tx)
+    append(context, receipt, tx, context.standing)
     context.keep_config(tx)
     if sinks := expected_sinks(context.world.settings.sinks, made.moves):
         expect(receipt, sinks, tx)
@@ -90,7 +90,7 @@ def skip(context: RunContext, acquired: Acquired, admitted: Duplicate | Stopped)
         context.check_wanted()
         run_id = make_run_id("skip/" + claim_key, tx.ledger.next_index())
         receipt = receipt_of(context, "SKIPPED", "frozen" if frozen else "noop", run_id)
-        append(context.guards, receipt, context.updater.op, context.standing, tx)
+        append(context, receipt, tx, context.standing)
         context.keep_config(tx)
         measure(context, tx, "SKIPPED", run_id)
         for checkpoint in acquired.checkpoints:
@@ -161,7 +161,7 @@ def merge(context: RunContext, into: Receipt) -> Receipt | None:
             warnings=[],
             correlation_id=trigger.correlation_id,
         )
-        append(context.guards, receipt, context.updater.op, None, tx)
+        append(context, receipt, tx)
         measure_merged(context, tx, receipt)
         tx.inbox.finish(trigger, run_id)
     return receipt
@@ -204,7 +204,7 @@ def fail(context: RunContext, problem: KfmError) -> Receipt:
         receipt = receipt_of(context, "FAILED", outcome, run_id, [note], Assembled(moves))
         if stack:
             receipt = msgspec.structs.replace(receipt, provenance={**receipt.provenance, "stack": stack})
-        append(context.guards, receipt, context.updater.op, context.standing, tx)
+        append(context, receipt, tx, context.standing)
         context.keep_config(tx)
         measure(context, tx, "FAILED", run_id, [problem.code])
         if run is not None:

@@ -64,7 +64,7 @@ def standing_of(entry: LedgerEntry, receipt: Receipt, known: RunFacts) -> Classi
     """Return the classification of everything the run was about. Data that nothing declares public is restricted."""
     said = [] if known.version is None or known.version.standing is None else [known.version.standing]
     said += [source.standing for source in _sources(known) if source.standing is not None]
-    if isinstance(entry.governed, msgspec.UnsetType):
+    if isinstance(entry.governed, msgspec.UnsetType) or not entry.governed.withheld:  # an entry about public data
         declared = _declared(receipt, known)
         if declared is not None and declared != "public" and not any(one.level != "public" for one in said):
             return _UNSAID

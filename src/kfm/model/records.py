@@ -394,13 +394,13 @@ class Run(Record, frozen=True):
 
 
 class Governed(Record, frozen=True):
-    """What the ledger adds about a run over data that is not public without labels: rules and digests, never values."""
+    """What the ledger adds about a run: rules and digests, never values."""
 
     lineage: list[str]  # digests of the inputs; of encrypted inputs, of the encrypted bytes
-    findings: list[str]  # the rules that keep the data from being more open
+    findings: list[str]  # the rules that keep the data from being more open; of public data also codes of errors
     care: str  # the most closed word of CARE
     review: str  # the result of the gates: approved | denied | none
-    withheld: list[str]  # fields that are empty here because they are protected
+    withheld: list[str]  # fields that are empty here because they are protected; of public data none
     committed: dict[str, str] = {}  # salted commitments to them; `ledger_private` holds the encrypted openings
     sealed_with: str = ""  # the id of the custodian's key; empty: no key was available, so nothing can be opened
 
@@ -421,7 +421,7 @@ class LedgerEntry(Record, frozen=True):
     moves: list[RefMove]
     ts: str
     overrides: list[Override] = []
-    governed: Governed | msgspec.UnsetType = msgspec.UNSET  # absent for data that is public without labels
+    governed: Governed | msgspec.UnsetType = msgspec.UNSET  # absent if it is about no data, or if that has no label yet
 
 
 class SinkPosition(Record, frozen=True):

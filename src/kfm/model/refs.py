@@ -90,7 +90,7 @@ def mask(dataset: str, source: str) -> str:
 
 
 def maintenance(operation: str) -> str:
-    """Return the name of the ref to the last report of repair, compact, catalog or sinks."""
+    """Return the name of the ref to the last report of repair, compact, attest, catalog or sinks."""
     return f"maintenance/{operation}"
 
 

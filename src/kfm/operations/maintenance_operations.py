@@ -1,4 +1,4 @@
-"""Maintenance of what follows the refs: files, catalogs, sinks and journals. No ref of data moves.
+"""Maintenance of what follows the refs: files, catalogs, sinks, statements and journals. No ref of data moves.
 
 Each operation moves one ref, `maintenance/OPERATION`, to a report on what is changed. So it leaves a receipt and a
 ledger entry, and the history of the ref lists every time it was done.
@@ -43,6 +43,14 @@ class Compact(Maintenance):
     id = "kfm-compact"
     op = "compact"
     job_type = "operation.compact"
+
+
+class Attest(Maintenance):
+    """Statements about a version are signed again."""
+
+    id = "kfm-attest"
+    op = "attest"
+    job_type = "operation.attest"
 
 
 class BuildCatalog(Maintenance):

@@ -476,7 +476,6 @@ def test_what_is_asked_for_twice_is_one_order(museum: Site) -> None:
         (("review", "approve", "ORDER"), 3),
         (("review", "approve", "ORDER", "--key", "KEY", "--key", "KEY"), 3),
         (("review", "show", "ff"), 3),
-        (("promote", GAUGES, "--key", "KEY"), 3),
         (("promote", GAUGES, "--key", "labels.yml", "--reason", "x"), 3),
         (("promote", GAUGES, "--key", "KEY", "--reason", "x", "--days", "8"), 2),
     ],

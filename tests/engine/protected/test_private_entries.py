@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -75,10 +76,22 @@ def test_a_run_that_is_denied_without_the_key_is_ledgered_without_its_words(
     assert "cottonwood" not in site("audit", "export", "--stdout").out
 
 
-def test_the_entries_of_public_data_are_as_they_ever_were(site: Kfm) -> None:
+def test_the_entries_of_public_data_have_lineage_findings_and_care_and_withhold_nothing(site: Kfm) -> None:
     Path("open.csv").write_text("kind\nvillage\n")
     installation(dataset("open", "open.csv", sensitivity="public"), custodians=False)
     labels(label("dataset: open", "public", custodian=None, public_resolution=None))
     assert site("run", "open", "--reason", "for all").code == 0
     last = entries(site)[-1]
-    assert "governed" not in last and last["reason"] == "for all"
+    said = last["governed"]
+    assert isinstance(said, dict)
+    assert (last["reason"], said["care"], said["findings"], said["withheld"]) == ("for all", "open", [], [])
+    assert said["lineage"] == [f"sha256:{sha256(Path('open.csv').read_bytes()).hexdigest()}"]
+
+
+def test_an_entry_about_data_that_nothing_has_classified_yet_names_no_digest(site: Kfm) -> None:
+    """It fails before it is classified, in an installation that has labels."""
+    Path("open.csv").write_text("kind\nvillage\n")
+    installation(dataset("open", "missing.csv", sensitivity="public"), custodians=False)
+    labels(label("dataset: open", "public", custodian=None, public_resolution=None))
+    assert site("run", "open").code != 0
+    assert "governed" not in entries(site)[-1]

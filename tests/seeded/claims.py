@@ -563,8 +563,8 @@ CLAIMS: dict[str, Bug] = {
     ),
     "P10 what people wrote is not shown": Bug(
         "kfm.engine.protected.ledger_redaction:append",
-        "withheld=names,",
-        "withheld=[],",
+        '["reason"] if known.care == "open" else ["operator", "reason"]',
+        "[]",
         "tests/engine/protected/test_private_entries.py"
         "::test_what_was_written_is_committed_to_sealed_and_opened_by_the_custodian_alone",
     ),

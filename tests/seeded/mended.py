@@ -19,6 +19,84 @@ REQUIRED = "tests/policy/test_required.py"
 REVIEWS = "tests/cli/test_review_rules.py"
 
 MENDED: dict[str, Bug] = {
+DONE = "tests/delivery/test_completions.py"
+SINKS = "tests/cli/test_completion.py"
+MAINTENANCE = "tests/cli/test_maintenance_records.py"
+
+MENDED: dict[str, Bug] = {
+    "a repair leaves no receipt": Bug(
+        "kfm.app.maintenance.reconcile:repair",
+        "    if rebuilt:\n",
+        "    if False:\n",
+        f"{MAINTENANCE}::test_a_repair_of_everything_leaves_one_receipt_and_none_if_nothing_differs",
+    ),
+    "an entry about a sink makes the sink pending again": Bug(
+        "kfm.delivery.followers:is_followed",
+        'return entry.op_type not in ("catalog", "sinks")',
+        "return True",
+        f"{MAINTENANCE}::test_a_catalog_that_is_built_leaves_an_entry_that_no_sink_follows",
+    ),
+    "an operation needs no reason": Bug(
+        "kfm.cli.session:person",
+        'if not said["reason"] and not',
+        "if False and not",
+        "tests/cli/test_reasons.py"
+        "::test_an_operation_without_a_reason_is_refused_in_one_line_that_shows_the_command[thaw]",
+    ),
+    "entries of public data do not say from what it was made": Bug(
+        "kfm.engine.protected.ledger_redaction:append",
+        "governed=_facts(receipt, _OPEN, []) if is_open else None",
+        "governed=None",
+        "tests/cli/test_ledger_facts.py::test_an_entry_about_public_data_names_its_inputs_its_findings_and_its_care",
+    ),
+    "an error page replaces a table": Bug(
+        "kfm.engine.source_change:_change",
+        "if kind_of(now) != kind_of(then):",
+        "if False:",
+        "tests/cli/test_changed_source.py::test_a_change_of_kind_or_of_a_free_header_is_quarantined",
+    ),
+    "the good bytes are held as shrunk when they return": Bug(
+        "kfm.engine.source_change:EarlierSources.had",
+        "before.content_hash == ref.content_hash",
+        "False",
+        "tests/cli/test_changed_source.py::test_a_person_may_accept_the_change_and_the_good_bytes_may_return",
+    ),
+    "a run says LINEAGE DONE while a sink is down": Bug(
+        "kfm.engine.lineage_stage:trace",
+        'payload["sinks"] = sinks',
+        "pass",
+        f"{SINKS}::test_a_run_is_pending_while_a_sink_is_down_and_complete_when_it_has_followed",
+    ),
+    "a completion that another process wrote is written again": Bug(
+        "kfm.store.outbox:OutboxTx.complete",
+        'if is_known := self._tables.get("outbox", key := f"pending/{run.index:012d}") == exact(run):',
+        'if is_known := bool(key := f"pending/{run.index:012d}"):',
+        f"{DONE}::test_a_record_that_another_process_changed_is_left_to_it",
+    ),
+    "a sink that was removed is waited for": Bug(
+        "kfm.delivery.completions:SinkPositions.wanted",
+        "if sink in self._cursors]",
+        "]",
+        f"{SINKS}::test_a_sink_that_is_removed_while_pending_is_named_and_not_waited_for",
+    ),
+    "--wait ends well while a sink is down": Bug(
+        "kfm.cli.session:await_sinks",
+        "        tally.failed(each.dataset, not_followed(each, options.wait_limit))\n",
+        "        pass\n",
+        f"{SINKS}::test_waiting_ends_with_69_while_a_sink_is_down_and_with_0_when_it_has_followed",
+    ),
+    "a refused run counts as followed": Bug(
+        "kfm.delivery.completions:SinkPositions._has_followed",
+        "run.index not in self._late[sink]",
+        "True",
+        f"{DONE}::test_a_run_that_is_frozen_for_a_sink_is_pending_until_the_thaw",
+    ),
+    "a dry run is silent about the sinks": Bug(
+        "kfm.app.runs.settlement:settle_session",
+        'if session.mode != "read":',
+        'if session.mode == "write":',
+        "tests/engine/test_predicted_sinks.py::test_a_dry_run_names_every_effect_on_every_sink",
+    ),
     "without keys.json there is no brake": Bug(
         "kfm.app.session.key_list_file:key_list_in_force",
         "if resolved.only_closes else None",

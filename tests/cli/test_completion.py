@@ -70,14 +70,15 @@ def test_a_run_is_pending_while_a_sink_is_down_and_complete_when_it_has_followed
     said = down("status").out
     assert f"pending: {SINK}: 1 run since " in said and f"kfm sinks retry {SINK}" in said
     assert f"{SINK}: pending since" in down("runs", "show", "last").out
-    before = down("runs", "wal", "last").out
+    run = last_run(down)
+    before = down("runs", "wal", run).out
     mend_sink()
     done(down("sinks", "retry", SINK))
-    assert down("runs", "wal", "last").out.startswith(before), "the log only grows"
-    assert lineage(down) == [*begun, (SINK, "DONE"), ("", "DONE")]
+    assert down("runs", "wal", run).out.startswith(before), "the log only grows"
+    assert lineage(down, run) == [*begun, (SINK, "DONE"), ("", "DONE")]
     assert down("status", "--json").data["pending"] == []
-    found = completion(down)
-    (receipt,) = Path(".kfm/receipts").rglob("*.json")
+    found = completion(down, run)
+    (receipt,) = Path(".kfm/receipts").rglob(f"{run}*.json")
     assert found["receipt"] == "sha256:" + hashlib.sha256(receipt.read_bytes()).hexdigest()
     assert [each["sink"] for each in found["followed"]] == ["catalog", SINK] and found["removed"] == []
 

@@ -1,4 +1,4 @@
-"""Promises about recorded settings and worker receipts, each broken: the test that was written for it must turn red."""
+"""Promises about recorded settings, receipts and reasons, each broken: the test written for it must turn red."""
 
 from __future__ import annotations
 
@@ -8,7 +8,34 @@ CONFIG = "tests/engine/test_recorded_config.py"
 REPRODUCE = "tests/cli/test_reproduce.py"
 WORKERS = "tests/cli/test_worker_receipts.py"
 
+MAINTENANCE = "tests/cli/test_maintenance_records.py"
+
 RECORDED: dict[str, Bug] = {
+    "a repair leaves no receipt": Bug(
+        "kfm.app.maintenance.reconcile:repair",
+        "    if rebuilt:\n",
+        "    if False:\n",
+        f"{MAINTENANCE}::test_a_repair_of_everything_leaves_one_receipt_and_none_if_nothing_differs",
+    ),
+    "an entry about a sink makes the sink pending again": Bug(
+        "kfm.delivery.followers:is_followed",
+        'return entry.op_type not in ("catalog", "sinks")',
+        "return True",
+        f"{MAINTENANCE}::test_a_catalog_that_is_built_leaves_an_entry_that_no_sink_follows",
+    ),
+    "an operation needs no reason": Bug(
+        "kfm.cli.session:person",
+        'if not said["reason"] and not',
+        "if False and not",
+        "tests/cli/test_reasons.py"
+        "::test_an_operation_without_a_reason_is_refused_in_one_line_that_shows_the_command[thaw]",
+    ),
+    "entries of public data do not say from what it was made": Bug(
+        "kfm.engine.protected.ledger_redaction:append",
+        "governed=_facts(receipt, _OPEN, []) if is_open else None",
+        "governed=None",
+        "tests/cli/test_ledger_facts.py::test_an_entry_about_public_data_names_its_inputs_its_findings_and_its_care",
+    ),
     "the settings of a run without a plan are not stored": Bug(
         "kfm.engine.run_context:RunContext.keep_config",
         "tx.objects([(work.config_hash, work.config)])",

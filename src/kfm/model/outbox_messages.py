@@ -82,8 +82,14 @@ class Completion(Record, frozen=True):
     completed_at: str
 
 
+_ABOUT_SINKS = (refs.maintenance("catalog"), refs.maintenance("sinks"))
+
+
 def expected_sinks(configured: Iterable[str], moves: Iterable[RefMove]) -> list[str]:
     """Return the sinks that must follow a run with these moves: the public files if a published ref moved, and every
-    configured sink."""
+    configured sink. No sink follows a record about the sinks themselves."""
+    moves = list(moves)
+    if any(move.ref in _ABOUT_SINKS for move in moves):
+        return []
     is_public = any(move.ref.startswith(refs.PUBLISHED) for move in moves)
     return [*([PUBLIC] if is_public else []), *configured]

@@ -19,58 +19,6 @@ REQUIRED = "tests/policy/test_required.py"
 REVIEWS = "tests/cli/test_review_rules.py"
 
 MENDED: dict[str, Bug] = {
-DONE = "tests/delivery/test_completions.py"
-SINKS = "tests/cli/test_completion.py"
-
-MENDED: dict[str, Bug] = {
-    "an error page replaces a table": Bug(
-        "kfm.engine.source_change:_change",
-        "if kind_of(now) != kind_of(then):",
-        "if False:",
-        "tests/cli/test_changed_source.py::test_a_change_of_kind_or_of_a_free_header_is_quarantined",
-    ),
-    "the good bytes are held as shrunk when they return": Bug(
-        "kfm.engine.source_change:EarlierSources.had",
-        "before.content_hash == ref.content_hash",
-        "False",
-        "tests/cli/test_changed_source.py::test_a_person_may_accept_the_change_and_the_good_bytes_may_return",
-    ),
-    "a run says LINEAGE DONE while a sink is down": Bug(
-        "kfm.engine.lineage_stage:trace",
-        'payload["sinks"] = sinks',
-        "pass",
-        f"{SINKS}::test_a_run_is_pending_while_a_sink_is_down_and_complete_when_it_has_followed",
-    ),
-    "a completion that another process wrote is written again": Bug(
-        "kfm.store.outbox:OutboxTx.complete",
-        'if is_known := self._tables.get("outbox", key := f"pending/{run.index:012d}") == exact(run):',
-        'if is_known := bool(key := f"pending/{run.index:012d}"):',
-        f"{DONE}::test_a_record_that_another_process_changed_is_left_to_it",
-    ),
-    "a sink that was removed is waited for": Bug(
-        "kfm.delivery.completions:SinkPositions.wanted",
-        "if sink in self._cursors]",
-        "]",
-        f"{SINKS}::test_a_sink_that_is_removed_while_pending_is_named_and_not_waited_for",
-    ),
-    "--wait ends well while a sink is down": Bug(
-        "kfm.cli.session:await_sinks",
-        "        tally.failed(each.dataset, not_followed(each, options.wait_limit))\n",
-        "        pass\n",
-        f"{SINKS}::test_waiting_ends_with_69_while_a_sink_is_down_and_with_0_when_it_has_followed",
-    ),
-    "a refused run counts as followed": Bug(
-        "kfm.delivery.completions:SinkPositions._has_followed",
-        "run.index not in self._late[sink]",
-        "True",
-        f"{DONE}::test_a_run_that_is_frozen_for_a_sink_is_pending_until_the_thaw",
-    ),
-    "a dry run is silent about the sinks": Bug(
-        "kfm.app.runs.settlement:settle_session",
-        'if session.mode != "read":',
-        'if session.mode == "write":',
-        "tests/engine/test_predicted_sinks.py::test_a_dry_run_names_every_effect_on_every_sink",
-    ),
     "without keys.json there is no brake": Bug(
         "kfm.app.session.key_list_file:key_list_in_force",
         "if resolved.only_closes else None",

@@ -192,6 +192,7 @@ def test_a_finished_delivery_leaves_no_rows_behind(site: Weather) -> None:
     for n in range(1, 5):
         site.becomes("rain", "1" * n)
         site.tell()
-    rows = site.seen[-1].rows["outbox"]
+    kept = site.seen[-1].rows["outbox"]
+    rows = {key: value for key, value in kept.items() if not key.startswith("complete/")}  # a record of each run
     assert {key: json.loads(value) for key, value in rows.items()} == {"told/publish/rain": {"keep": -1, "moves": 4}}
     assert contents(site.folder / "public")

@@ -13,7 +13,7 @@ import { deliver } from "./engine/public_files.mjs";
 import { run } from "./engine/run.mjs";
 import { Ports, Settings } from "./engine/run_context.mjs";
 import { BadInput, Refused } from "./errors.mjs";
-import { SINKS } from "./generated/catalogue.mjs";
+import { SINKS } from "./generated/settings.mjs";
 import { digest } from "./keys.mjs";
 import { EventLog, human, jsonl, NullLog, tracebacks } from "./log.mjs";
 import { datasetId, isSemantic, printable } from "./names.mjs";

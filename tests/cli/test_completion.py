@@ -13,7 +13,7 @@ from kfm.app.metadata.completion_records import KIND
 from kfm.app.metadata.ledger_sinks import followers
 from kfm.app.session.session import open_session, trust_of
 from kfm.config import load
-from kfm.config.sink_names import SINKS, sink_names
+from kfm.config.config_file import SINKS, sink_names
 from kfm.crypto.envelopes import unwrap
 from tests.cli.conftest import Kfm, done
 

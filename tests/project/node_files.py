@@ -37,7 +37,6 @@ from kfm.config import (
     source_settings,
     webhook_settings,
 )
-from kfm.config.sink_names import SINKS
 from kfm.model import records, transform_config
 from kfm.model.source_formats import KINDS
 from kfm.parsing import characters, dates, encodings, patterns
@@ -243,8 +242,8 @@ def _flags(one: parser.Parser) -> list[dict[str, object]]:
 
 
 def _catalogue() -> str:
-    """The tables that are checked whole whenever a database is opened, and the sinks that settings configure."""
-    return "\n" + _constant("VITAL", VITAL) + _constant("SINKS", SINKS)
+    """The tables that are checked whole whenever a database is opened."""
+    return "\n" + _constant("VITAL", VITAL)
 
 
 def _judged() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -27,6 +28,16 @@ from kfm.config.webhook_settings import WebhookConfig, check_webhook
 from kfm.model.records import Record
 from kfm.parsing.characters import is_printable
 from kfm.parsing.documents import Document
+
+# Each setting that configures a sink, and the name of that sink, in the order in which they are notified.
+SINKS = (
+    ("catalog", "catalog"),
+    ("pages", "pages"),
+    ("worker_receipts", "worker-receipts"),
+    ("graph", "graph"),
+    ("openlineage.file", "openlineage.file"),
+    ("openlineage.url", "openlineage.http"),
+)
 
 
 class Config(Record, frozen=True):
@@ -225,3 +236,8 @@ def _check_location(document: Document, key: str, url: str, schemes: tuple[str, 
             document.refuse((key,), f"has text after {scheme}:", "nothing belongs there")
     elif not rest.strip("/.") or not is_printable(rest) or (rest.startswith("//") and not rest.startswith("///")):
         document.refuse((key,), "has no usable path", f"write {scheme}:some/path, or {scheme}:///absolute/path")
+
+
+def sink_names(config: Config) -> tuple[str, ...]:
+    """Return the names of the configured sinks that follow the ledger."""
+    return tuple(name for setting, name in SINKS if attrgetter(setting)(config))

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO, Protocol
 
 from kfm.model.lineage_edges import Edge, Use
 from kfm.model.outbox_messages import Letter
-from kfm.model.outbox_port import Outbox as Outbox
-from kfm.model.outbox_port import OutboxTx as OutboxTx
+from kfm.model.outbox_messages import Outbox as Outbox
+from kfm.model.outbox_messages import OutboxTx as OutboxTx
 from kfm.model.records import (
     Checkpoint,
     Classification,

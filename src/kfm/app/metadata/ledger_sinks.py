@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kfm.app.metadata.completion_records import complete
 from kfm.app.session.backends import sink_lock
 from kfm.app.session.session import Session
 from kfm.errors import BadInput, KfmError
@@ -61,8 +60,11 @@ def report_to_sinks(
             problem = follow(session.state, sink, session.clock, session.log, again=again)
             if problem is not None:
                 problems.append(problem)
-    if (problem := complete(session)) is not None:
-        problems.append(problem)
+    if next(session.state.outbox.pending(), None) is not None:
+        from kfm.app.metadata.completion_records import complete
+
+        if (problem := complete(session)) is not None:
+            problems.append(problem)
     return problems
 
 

@@ -9,7 +9,6 @@ from functools import partial
 from typing import IO, Any
 
 from kfm import DISTRIBUTION, __version__
-from kfm.app.metadata.completion_records import sinks_of_run
 from kfm.app.session.protection_files import readable_row
 from kfm.app.session.session import Session, trust_of
 from kfm.config import Resolved
@@ -27,6 +26,7 @@ LISTED, NEXT = "signed_list.json", "signed_list.next.json"  # of the artifacts
 def wal(session: Session, run_id: str) -> Iterator[WalRecord]:
     """Yield the write-ahead log of a run, one record for each fact. It is the same before and after compaction. Refused
     if the run has no journal."""
+    from kfm.app.metadata.completion_records import sinks_of_run
     from kfm.projections.wal_records import wal_records
 
     known = session.state.runs.get(run_id)

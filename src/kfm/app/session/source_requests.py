@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from kfm.config.sink_names import sink_names
+from kfm.config.config_file import sink_names
 from kfm.config.upstream_datasets import metadata_of
 from kfm.engine.stage_results import Wanted
 from kfm.engine.world import Settings

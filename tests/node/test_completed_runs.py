@@ -19,21 +19,22 @@ def ran(folder: Path, runner: str) -> Site:
     return site
 
 
-def lineage(site: Site) -> list[tuple[str, str]]:
-    records = map(json.loads, site.kfm("runs", "wal", "last").out.splitlines())
+def lineage(site: Site, run: str) -> list[tuple[str, str]]:
+    records = map(json.loads, site.kfm("runs", "wal", run).out.splitlines())
     return [(each["step_id"], each["status"]) for each in records if each["phase"] == "LINEAGE"]
 
 
 def test_a_run_of_node_is_pending_until_python_has_notified_its_sinks(tmp_path: Path) -> None:
     site = ran(tmp_path / "site", "node")
+    run = site.kfm("runs", "list", "--json").data[0]["run"]
     begun = [("", "IN_PROGRESS"), ("catalog", "PENDING"), (SINK, "PENDING")]
-    assert lineage(site) == begun
+    assert lineage(site, run) == begun
     assert [each["sink"] for each in site.kfm("status", "--json").data["pending"]] == ["catalog", SINK]
     site.kfm("resume", code=None)
     (site.folder / "sink").unlink()
     site.kfm("sinks", "retry", SINK)
-    assert lineage(site) == [*begun, ("catalog", "DONE"), (SINK, "DONE"), ("", "DONE")]
-    found = site.kfm("runs", "show", "last", "--json").data
+    assert lineage(site, run) == [*begun, ("catalog", "DONE"), (SINK, "DONE"), ("", "DONE")]
+    found = site.kfm("runs", "show", run, "--json").data
     assert found["pending"] is None and [each["sink"] for each in found["completion"]["followed"]] == ["catalog", SINK]
 
 

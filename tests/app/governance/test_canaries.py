@@ -298,8 +298,10 @@ def everything(site: Site) -> None:
     site.move_one(0.2)
     site.kfm("run", "sites", "vault", "--artifacts", str(site.folder / "artifacts"))
     site.by_order("promote", "sites", "--reason", site.why)
+    listed = site.kfm("refs", "list", "--json").data
+    taken_back = next(row["version"] for row in listed if row["ref"] == "published/sites")
     site.by_order("rollback", "sites", "--reason", site.why)
-    site.by_order("promote", "sites", "--reason", site.why)
+    site.by_order("promote", "sites", "--to", taken_back, "--reason", site.why)
     site.kfm("promote", "vault", "--reason", site.why, expect=4)
     for copy in (as_csv(site.table, end="\r\n"), as_csv(site.table, "lng", "lat"), as_geojson(site.table)):
         (site.folder / "parcels.csv").write_bytes(copy)

@@ -164,7 +164,10 @@ class PublicRun(Record, frozen=True):
 
     def used(self) -> tuple[PublicInput, ...]:
         """Return the inputs that the outputs of the run are made of, under the names that all formats use. These are
-        all inputs, except that an operation is not made of the version its own ref pointed to before."""
+        all inputs, except that an operation is not made of the version its own ref pointed to before. An operation that
+        moved no ref of versions used nothing: its target is a plan, a flag or a list."""
+        if self.job_type.startswith("operation.") and not self.moves:
+            return ()
         own = set() if self.made_a_version() else {ref_id(move.ref) for move in self.moves}
         found = (_as_version(each) for each in self.inputs if each.id not in own)
         return tuple({(each.id, each.checksum): each for each in found}.values())

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from kfm.app.authority.classification import declared_settings
 from kfm.app.authority.run_setup import guards_of
-from kfm.app.authority.withdrawals import publish_again, withdrawal, withdrawn_line
 from kfm.app.runs.run_control import run_operation
 from kfm.errors import Broken, Busy, Conflict, Denied, Fenced, KfmError, Moved, Sovereignty
 from kfm.model import refs
@@ -164,6 +163,8 @@ def _is_closed(said: Classification | None) -> bool:
 
 def _left_alone(session: Session, dataset: str, version: str, who: RefEntry) -> str:
     """Return why the automation does not publish a version, and the command that does."""
+    from kfm.app.authority.withdrawals import publish_again, withdrawal, withdrawn_line
+
     known = withdrawal(session, dataset, version)
     if known is not None:
         return (

@@ -75,7 +75,7 @@ def plain(argv: list[str], program: str = "kfm") -> argparse.Namespace | None:
     found: Any = SimpleNamespace(
         **DEFAULTS, version=False, command="run", handler=run, reports=True, dataset=names, dry_run=False, window="",
         partition="", force=False, allow_deletions=None, abandon=False, artifacts=None, exit_code=False, reason="",
-        actor=None, wait=False,
+        actor=None, wait=False, typed=argv,
     )  # fmt: skip
     if program == "kfm":
         found.wait_limit = WAIT_LIMIT_S

@@ -23,7 +23,7 @@ CASES: dict[str, tuple[list[str], int, str]] = {
     "a flag without its value": (["run", "--window"], 2, "expected one argument"),
     "too many arguments": (["plan", "a", "b"], 2, "unrecognized arguments: b; see `kfm plan --help`"),
     "a flag that is misspelt": (["run", "--dryrun"], 2, "unrecognized arguments: --dryrun; did you mean --dry-run?"),
-    "a flag of another command": (["run", "--limit", "3"], 2, "unrecognized arguments: --limit; see `kfm run --help`"),
+    "a flag of another command": (["run", "--yearly"], 2, "unrecognized arguments: --yearly; see `kfm run --help`"),
     "too few": (["promote"], 2, "required: DATASET"),
     "a limit that is no number": (["runs", "list", "--limit", "many"], 2, "must be a whole number"),
     "a negative limit": (["runs", "list", "--limit=-1"], 2, "must be a whole number"),

@@ -138,7 +138,8 @@ def test_a_completion_is_signed_with_the_key_of_the_installation(down: Kfm) -> N
         said = json.loads(unwrap(envelope, KIND, trusted.public).body)
         entry = session.state.ledger.entry(1)
         assert entry is not None and said["receipt"] == entry.receipt_digest and said["run_id"] == run_id
-    assert "signed" in down("runs", "show", "last").out
+    shown = down("runs", "show", "last").out
+    assert "signed" in shown and "no trusted key" not in shown
 
 
 def test_a_sink_that_is_removed_while_pending_is_named_and_not_waited_for(down: Kfm) -> None:

@@ -196,6 +196,7 @@ def test_a_completion_signed_by_a_stranger_is_noticed(place: Path) -> None:
         alter(session, run_id, wrap(completion_records.KIND, payload, [Signer(Secret(b"\x22" * 32))]))
         ((_, fault),) = completion_records.completion_faults(session)
         assert "no trusted key" in fault
+        assert completion_records.signature_of(session, run_id).startswith("by no trusted key")
 
 
 def alter(session: Session, run_id: str, body: bytes | None) -> None:

@@ -56,8 +56,8 @@ def _signing(session: Session) -> Callable[[bytes], bytes]:
 
 
 def completion_of(session: Session, run_id: str) -> tuple[Completion, list[str]] | None:
-    """Return the completion of a run, and the ids of the keys that signed it; None if there is none yet. Corrupt if it
-    cannot be read or names another receipt."""
+    """Return the completion of a run, and the ids of the keys that it says it is signed with, not verified; None if
+    there is none yet. Corrupt if it cannot be read or names another receipt."""
     body = session.state.outbox.completion(run_id)
     if body is None:
         return None
@@ -93,8 +93,7 @@ def completion_faults(session: Session) -> Iterator[tuple[str, str]]:
 
         if trusted is None:
             try:
-                trust = trust_of(session)
-                trusted = [*trust.believed("attest").public, *trust.believed("checkpoint").public]
+                trusted = _trusted(session)
             except KfmError as problem:
                 yield found[0].dataset, f"completions cannot be verified: {problem.message}"
                 return
@@ -102,6 +101,21 @@ def completion_faults(session: Session) -> Iterator[tuple[str, str]]:
             unwrap(body, KIND, trusted)
         except KfmError:
             yield found[0].dataset, f"the completion of run {run_id} is signed by no trusted key"
+
+
+def signature_of(session: Session, run_id: str) -> str:
+    """Return the ids of the trusted keys that signed a completion, or in words that there is none."""
+    from kfm.crypto.envelopes import unwrap
+
+    try:
+        return ", ".join(unwrap(session.state.outbox.completion(run_id) or b"", KIND, _trusted(session)).key_ids)
+    except KfmError as problem:
+        return f"by no trusted key: {problem.message}"
+
+
+def _trusted(session: Session) -> list[bytes]:
+    trust = trust_of(session)
+    return [*trust.believed("attest").public, *trust.believed("checkpoint").public]
 
 
 def _damaged(run_id: str) -> Corrupt:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kfm.app.authority.private_reasons import shown_reason
-from kfm.app.metadata.completion_records import completion_of, pending_run, sinks_left
+from kfm.app.metadata.completion_records import completion_of, pending_run, signature_of, sinks_left
 from kfm.app.runs.queries import (
     find_run,
     runs,
@@ -205,7 +205,7 @@ def _followed(session: Session, run_id: str) -> Iterator[tuple[str, str]]:
         if said.removed:
             yield "removed", f"{', '.join(said.removed)}: removed from kfm.yml before it had followed"
         if keys:
-            yield "signed", ", ".join(keys)
+            yield "signed", signature_of(session, run_id)
 
 
 def _counted(receipt: Receipt) -> str:

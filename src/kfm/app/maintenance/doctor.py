@@ -266,7 +266,7 @@ def public_verdicts(session: Session) -> list[CheckResult]:
                 check=f"public.{name}",
                 ok=not told,
                 found=", ".join(told) or "as the refs say",
-                why=f"`kfm publish {name} --check` names them, `--repair` puts it right" if told else "",
+                why=f"`kfm reconcile {name}` names them, `--repair` puts it right" if told else "",
             )
         )
     return found

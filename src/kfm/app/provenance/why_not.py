@@ -344,7 +344,7 @@ def _masked(session: Session, dataset: str) -> Iterator[Reason]:
 def _undelivered(session: Session, dataset: str) -> Iterator[Reason]:
     if dataset in set(session.state.outbox.due("publish")):
         said = "a committed version is not delivered to the public files yet"
-        yield Reason(what="undelivered", why=said, do=f"kfm resume, then kfm publish {dataset} --check")
+        yield Reason(what="undelivered", why=said, do=f"kfm resume, then kfm reconcile {dataset}")
     for sink, configured in (("catalog", session.config.catalog), ("graph", session.config.graph)):
         if configured:  # read from the state, so a sink that is down delays nothing
             yield from _unreported(session, dataset, sink)

@@ -254,6 +254,14 @@ def test_signing_again_does_not_hide_that_a_list_was_removed(listed: Kfm) -> Non
     assert sorted(Path("public").rglob("*.list-*.json")) == lists, "the public copy may be the last one"
 
 
+def test_signing_again_keeps_the_chain_of_lists_when_several_runs_made_the_same_version(listed: Kfm) -> None:
+    for _ in range(3):
+        assert listed("run", dataset(), "--force", "--reason", "the same bytes").code == 0
+    for _ in range(2):
+        assert listed("attest", dataset()).code == 0
+        assert verdicts(listed) == {"verify": 0, "doctor": 0, "reconcile": 0}
+
+
 def test_repair_writes_removed_and_altered_exports_again(listed: Kfm) -> None:
     for kind in ("data", "list", "receipt", "checkpoint", "pointer"):
         first, *_, last = sorted(Path().glob(FILES[kind][0])) * 2

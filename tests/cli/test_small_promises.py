@@ -62,7 +62,7 @@ def test_three_frozen_runs_keep_one_trigger_and_resume_does_it_once(tmp_path: Pa
     forced = command(runner, "run", "wells", "--force", "--reason", "again")
     assert typed(site, *forced).returncode == 5
     assert len(json.loads(kfm_in(site, "--json", "triggers", "list").stdout)) == 2, "another order is another trigger"
-    assert kfm_in(site, "thaw").returncode == 0
+    assert kfm_in(site, "thaw", "--reason", "go").returncode == 0
     receipts = json.loads(kfm_in(site, "--json", "resume").stdout)["receipts"]
     assert sorted(receipt["outcome"] for receipt in receipts) in (["done", "done"], ["done", "unchanged"])
     assert kfm_in(site, "resume").stderr.strip() == "nothing was left to resume"

@@ -73,16 +73,20 @@ def test_every_report_says_that_a_version_was_withdrawn_by_whom_and_why(birds: K
 
 @pytest.mark.parametrize("words", [(), ("--to", "nothing")])
 def test_a_withdrawn_version_is_published_again_only_by_name_and_with_a_reason(
-    birds: Kfm, words: tuple[str, ...]
+    birds: Kfm, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     was = back(birds, *words)
     public = version(birds, "published")
-    for arguments in ((), ("--reason", "again"), ("--to", was[7:23])):
+    for arguments in ((), ("--reason", "again")):
         refused = birds("publish", "birds", *arguments)
         assert refused.code == 3
         assert f"`kfm publish birds --to {was[7:23]} --reason …`" in refused.complaint
         assert "anna" in refused.complaint and version(birds, "published") == public
-    assert birds("rollback", "birds", "--to", was[7:23]).code == 3
+    with monkeypatch.context() as without:
+        without.delenv("KFM_REASON")
+        for word in ("publish", "rollback"):
+            refused = birds(word, "birds", "--to", was[7:23])
+            assert refused.code == 3 and "needs a reason" in refused.complaint
     assert version(birds, "published") == public
     assert birds("run", "--force", "--reason", "the same bytes").code == 0
     assert one(birds, "birds")["withdrawal"]["version"] == was and not one(birds, "birds")["is_behind"]

@@ -53,8 +53,11 @@ def attest(session: Session, dataset: str, version: str) -> list[str]:
     lists = public_lists(session, dataset)
     with session.state.transaction() as tx:
         for entry, receipt in reversed(list(_concerned(session, made))):  # a list names the one before it
-            run = session.state.runs.get(receipt.run_id)
-            found += attester.again(receipt, run.inputs if run else (), entry.index, tx)
+            if _concerns(receipt, made):
+                run = session.state.runs.get(receipt.run_id)
+                found += attester.again(receipt, run.inputs if run else (), entry.index, tx)
+            else:
+                found.append(attester.list_again(receipt, made, entry.index, tx))
     publish_lists(session, dataset, lists)
     if session.config.catalog:  # its proofs hold the statements
         build(session)
@@ -62,14 +65,22 @@ def attest(session: Session, dataset: str, version: str) -> list[str]:
 
 
 def _concerned(session: Session, version: DatasetVersion) -> Iterator[tuple[LedgerEntry, Receipt]]:
-    """Yield the runs that made a version or decided about it, newest first."""
-    makers = {version.run_id, version.validated_by}
+    """Yield the runs that made a version, decided about it or signed a list about it, newest first. Each list names the
+    one before it, so a list that is signed again changes those that follow."""
+    about = f"{version.dataset}@{version.digest}"
+    listed = {key.rpartition("/")[2] for key, _ in session.state.ledger.signed_lists(about)}
     for entry in session.state.ledger.entries_of(version.dataset):
         receipt = session.state.ledger.receipt(entry.run_id)
         if receipt is not None and receipt.status == "SUCCESS":
-            spoken = any(decision.subject == version.digest for decision in receipt.policy_decisions)
-            if receipt.run_id in makers or spoken:
+            if receipt.run_id in listed or _concerns(receipt, version):
                 yield entry, receipt
+
+
+def _concerns(receipt: Receipt, version: DatasetVersion) -> bool:
+    """Return whether a run made a version or decided about it. An earlier run that made the same bytes did not: its
+    statements stay as they are."""
+    spoken = any(decision.subject == version.digest for decision in receipt.policy_decisions)
+    return spoken or receipt.run_id in (version.run_id, version.validated_by)
 
 
 def bundle(session: Session, dataset: str, version: str) -> Iterator[bytes]:

@@ -58,6 +58,24 @@ class Attester:
         _check_listed(receipt, kept)
         return self._signed(receipt, inputs, {}, tx, entry, kept)
 
+    def list_again(self, receipt: Receipt, version: DatasetVersion, entry: int, tx: Tx) -> str:
+        """Sign only the list of an earlier run about a version again, because the list before it changed. Return its
+        key."""
+        from kfm.projections.attestations import envelope_of
+        from kfm.projections.signed_lists import is_list, list_key, list_statement
+
+        stored = tx.ledger.attestations(f"{version.dataset}@{version.digest}")
+        kept = {key: envelope for key, envelope in stored if key.endswith(f"/{receipt.run_id}")}
+        _check_listed(receipt, {version.digest: kept})
+        signer = self._trust.signer("attest")
+        if signer is None:
+            raise Refused("there is no key to attest with", hint="set attest.sign_with in kfm.yml")
+        statements = {key: envelope for key, envelope in kept.items() if not is_list(key)}
+        listed = _list(receipt, version, statements, entry, tx)
+        key = list_key(version.dataset, version.digest, entry, receipt.run_id)
+        tx.ledger.keep_attestation(key, envelope_of(list_statement(version, listed), [signer]))
+        return key
+
     def _signed(
         self,
         receipt: Receipt,

@@ -112,6 +112,9 @@ def answer_of(work: Callable[[Voice], Any]) -> Any:
     return ended.answer
 
 
+REASON = "a test"  # of every operation, typed or not
+
+
 def session_in(folder: str, clock: Clock | None = None) -> Session:
     return open_session(load(os.path.join(folder, "kfm.yml"), {}), clock=clock or FixedClock(T0))
 
@@ -121,7 +124,7 @@ def perform(session: Session, command: Command) -> Receipt:
         reason = "the crash is over" if command.abandon else ""
         trigger = new_trigger(session, command.dataset, actor="operator", abandon=command.abandon, reason=reason)
         return run_trigger(session, trigger)
-    return run_operation(session, command.verb, command.dataset, actor="operator")
+    return run_operation(session, command.verb, command.dataset, actor="operator", reason=REASON)
 
 
 def play(folder: str, script: Script, voice: Voice, *, start: int = 0, clock: Clock | None = None) -> None:

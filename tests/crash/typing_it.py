@@ -14,7 +14,7 @@ from kfm.cli.main import main
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.records import Receipt
-from tests.crash.harness import Voice
+from tests.crash.harness import REASON, Voice
 from tests.crash.updaters import NOW, Command, Script, lay_out
 
 STORAGE = 74
@@ -35,7 +35,9 @@ class Typed(NamedTuple):
 
 
 def words(folder: str, command: Command) -> list[str]:
-    return ["--config", os.path.join(folder, "kfm.yml"), "--json", command.verb, command.dataset, "--actor", "operator"]
+    reason = [] if command.verb == "run" else ["--reason", REASON]
+    config = ["--config", os.path.join(folder, "kfm.yml"), "--json"]
+    return [*config, command.verb, command.dataset, "--actor", "operator", *reason]
 
 
 def type_one(folder: str, command: Command) -> Typed:

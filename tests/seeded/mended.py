@@ -69,6 +69,12 @@ MENDED: dict[str, Bug] = {
         "",
         f"{RENAMED}::test_the_way_back_to_an_old_name_is_no_way_around_a_stricter_mask",
     ),
+    "attesting again breaks the chain of lists": Bug(
+        "kfm.app.provenance.attestation:_concerned",
+        "if receipt.run_id in listed or _concerns",
+        "if _concerns",
+        f"{LISTS}::test_signing_again_keeps_the_chain_of_lists_when_several_runs_made_the_same_version",
+    ),
     "a removed statement is not missed": Bug(
         "kfm.app.stewards.evidence:_differences",
         "    for statement in one.statements:\n",

@@ -19,6 +19,8 @@ from kfm.model.source_formats import KINDS
 
 EARLIER = 20  # versions that are searched for the same bytes
 HEAD = 1 << 16  # bytes in which kind and header are looked for
+UNRECOGNISED = "text or a table"
+DOCUMENTS = ("json", "geojson", "stac")  # a source is one document: malformed bytes quarantine it whole
 
 
 class EarlierSources:
@@ -95,8 +97,11 @@ def _change(
     now, then = (_head(objects, each.content_hash) for each in (ref, before))
     if now is None or then is None:
         return None
-    if kind_of(now) != kind_of(then):
-        return "source.kind", f"it is {kind_of(now)} now, and was {kind_of(then)}"
+    kind = kind_of(now)
+    if kind == UNRECOGNISED and contract is not None and contract.format in DOCUMENTS:
+        return None  # the reader of the format says where and why it cannot read this
+    if kind != kind_of(then):
+        return "source.kind", f"it is {kind} now, and was {kind_of(then)}"
     if contract is None or contract.format != "csv" or not contract.header or contract.columns:
         return None
     if _header(now, contract) == _header(then, contract):
@@ -107,7 +112,7 @@ def _change(
 def kind_of(head: bytes) -> str:
     """Return the kind of file that begins like this, in words."""
     text = "".join(head[:200].decode("latin-1").removeprefix("\xef\xbb\xbf").split()).lower()
-    return next((kind for kind, begin in KINDS if text.startswith(begin)), "text or a table")
+    return next((kind for kind, begin in KINDS if text.startswith(begin)), UNRECOGNISED)
 
 
 def _header(head: bytes, contract: DataContract) -> bytes:

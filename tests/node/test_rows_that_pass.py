@@ -172,6 +172,7 @@ def test_the_receipt_and_the_table_count_what_changed(tmp_path: Path) -> None:
     files = {
         "kfm.yml": """\
 accept_weak_storage: true
+execute: {threads: 1}
 deletion_budget: 0.5
 datasets:
   rain:

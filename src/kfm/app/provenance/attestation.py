@@ -71,9 +71,10 @@ def _concerned(session: Session, version: DatasetVersion) -> Iterator[tuple[Ledg
     listed = {key.rpartition("/")[2] for key, _ in session.state.ledger.signed_lists(about)}
     for entry in session.state.ledger.entries_of(version.dataset):
         receipt = session.state.ledger.receipt(entry.run_id)
-        if receipt is not None and receipt.status == "SUCCESS":
-            if receipt.run_id in listed or _concerns(receipt, version):
-                yield entry, receipt
+        if receipt is None or receipt.status != "SUCCESS":
+            continue
+        if receipt.run_id in listed or _concerns(receipt, version):
+            yield entry, receipt
 
 
 def _concerns(receipt: Receipt, version: DatasetVersion) -> bool:

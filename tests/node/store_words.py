@@ -14,6 +14,7 @@ import msgspec
 
 from kfm.errors import KfmError
 from kfm.model import records
+from kfm.model.names import is_digest
 from kfm.model.ports import Tables
 from kfm.store.archive import Archive
 from kfm.store.jsonl import JsonlTables
@@ -173,6 +174,8 @@ class Here:
                 given = list(values)
                 if kind is not None:
                     given[place] = msgspec.convert(given[place], kind)
+                if method == "receipt":
+                    given[-1] = {**given[-1], "governed": _of_public_data(given[0])}
                 answers.append(told(_call(attrgetter(WRITTEN.get(method, method))(tx), given, method)))
             if broken:
                 raise KfmError("left on purpose")
@@ -190,6 +193,13 @@ class Here:
 
     def _self(self) -> str:
         return this_process()
+
+
+def _of_public_data(receipt: records.Receipt) -> records.Governed:
+    """Return the facts that Python's engine adds to the entry of a receipt, and Node's store itself."""
+    lineage = [item.checksum for item in receipt.inputs if is_digest(item.checksum)]
+    findings = [note.code for note in receipt.errors]
+    return records.Governed(lineage=lineage, findings=findings, care="open", review="none", withheld=[])
 
 
 def _call(method: Any, given: Any, name: str = "") -> Any:

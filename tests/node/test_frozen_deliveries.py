@@ -92,7 +92,7 @@ def test_a_freeze_of_one_dataset_holds_up_no_other(site: Weather) -> None:
 
 
 def test_no_freeze_stops_a_withdrawal(site: Weather) -> None:
-    site.becomes("rain", "1")
+    one = site.becomes("rain", "1")
     site.tell()
     assert site.versions("rain")
     for scope in ("global", "rain"):
@@ -103,7 +103,7 @@ def test_no_freeze_stops_a_withdrawal(site: Weather) -> None:
     site.tell(5)
     assert site.pointer("rain") == "" and "withdrawn" in site.events()
     site.kfm("rollback", "rain", "--to", "sha256:1111", code=3)
-    site.kfm("promote", "rain", code=5)
+    site.kfm("promote", "rain", "--to", one, "--reason", "it may be shown after all", code=5)
     assert site.ref("published/rain") == ""
 
 

@@ -13,7 +13,7 @@ SURFACE: dict[str, Bug] = {
     ),
     "an error page replaces a table": Bug(
         "kfm.engine.source_change:_change",
-        "if kind_of(now) != kind_of(then):",
+        "if kind != kind_of(then):",
         "if False:",
         "tests/cli/test_changed_source.py::test_a_change_of_kind_or_of_a_free_header_is_quarantined",
     ),

@@ -1,4 +1,4 @@
-/** Reports a declaration that changed although its version did not. Twin of src/kfm/engine/code_changes.py. */
+/** Reports a declaration that changed although its version did not. Twin of src/kfm/engine/changes/code_changes.py. */
 
 import { ErrorNote } from "../records.mjs";
 

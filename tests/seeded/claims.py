@@ -127,7 +127,7 @@ CLAIMS: dict[str, Bug] = {
         f"{STATE}::test_a_stale_token_writes_nothing_renews_nothing_and_frees_nothing",
     ),
     "U12": Bug(
-        "kfm.projections.github_workflow:_workflow",
+        "kfm.projections.runners.github_workflow:_workflow",
         '"schedule": [{"cron": cron} for cron in crons],',
         "",
         f"{WORKFLOW}::test_the_example_is_what_is_written_for_it",
@@ -340,7 +340,7 @@ CLAIMS: dict[str, Bug] = {
         f"{GATE}::test_a_yes_about_other_bytes_does_not_open",
     ),
     "O11": Bug(
-        "kfm.projections.github_workflow:_workflow",
+        "kfm.projections.runners.github_workflow:_workflow",
         '"cancel-in-progress": False',
         '"cancel-in-progress": True',
         f"{WORKFLOW}::test_the_example_is_what_is_written_for_it",

@@ -132,7 +132,7 @@ MENDED: dict[str, Bug] = {
         "::test_processes_that_promote_the_same_version_at_once_leave_no_failed_receipt",
     ),
     "a damaged object is a NOOP": Bug(
-        "kfm.engine.object_damage:is_whole",
+        "kfm.engine.changes.object_damage:is_whole",
         "and not objects.is_damaged(entry.digest, since_ms)",
         "",
         "tests/cli/test_damaged_outputs.py::test_a_damaged_output_is_made_again_from_a_source_that_is_whole",
@@ -259,14 +259,14 @@ MENDED: dict[str, Bug] = {
         "tests/cli/test_restricted.py::test_of_anything_else_only_the_type_is_kept",
     ),
     "the workflow keeps its state only after a success": Bug(
-        "kfm.projections.github_workflow:_steps",
+        "kfm.projections.runners.github_workflow:_steps",
         '"Keep the state", "if": "always()"',
         '"Keep the state", "if": "success()"',
         "tests/sinks/github/test_workflow.py"
         "::test_there_is_one_job_over_one_state_and_it_is_kept_whatever_becomes_of_the_run",
     ),
     "changed code is a silent noop": Bug(
-        "kfm.engine.code_changes:code_changed",
+        "kfm.engine.changes.code_changes:code_changed",
         "    return last is not None and (last.updater_id,",
         "    return False and (last.updater_id,",
         "tests/engine/test_changed_code.py::test_a_helper_edited_under_the_same_version_is_a_noop_that_says_so",
@@ -462,7 +462,7 @@ MENDED: dict[str, Bug] = {
         "tests/validation/test_inspect_stac.py::test_a_prerelease_version_is_distinguished_from_an_unknown_one",
     ),
     "of a timetable only the characters are checked": Bug(
-        "kfm.projections.github_workflow:_chosen",
+        "kfm.projections.runners.github_workflow:_chosen",
         'if not least <= low <= high <= most or step in ("0", "00"):',
         "if False:",
         "tests/sinks/github/test_workflow.py::test_a_timetable_that_cannot_be_is_refused",

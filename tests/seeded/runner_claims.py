@@ -8,7 +8,7 @@ WRITTEN = "tests/app/runners/test_written.py"
 
 RUNNERS: dict[str, Bug] = {
     "O11 the same command": Bug(
-        "kfm.projections.runner_files:argo",
+        "kfm.projections.runners.runner_files:argo",
         '_container(place, ["up", "--once"])',
         '_container(place, ["run"])',
         f"{WRITTEN}::test_each_wakes_the_same_command_at_the_instants_of_the_schedules",
@@ -20,7 +20,7 @@ RUNNERS: dict[str, Bug] = {
         f"{WRITTEN}::test_a_changed_schedule_makes_the_files_stale_until_they_are_written_again",
     ),
     "O11 the same results": Bug(
-        "kfm.projections.runner_files:tekton",
+        "kfm.projections.runners.runner_files:tekton",
         '"default": ["up", "--once"]',
         '"default": ["run"]',
         "tests/app/runners/test_same.py::test_each_runner_gives_the_same_versions_and_receipts",
@@ -32,7 +32,7 @@ RUNNERS: dict[str, Bug] = {
         "tests/app/runners/test_wakes.py::test_every_instant_of_a_schedule_is_one_of_theirs",
     ),
     "O15 a secret is a reference": Bug(
-        "kfm.projections.runner_files:_container",
+        "kfm.projections.runners.runner_files:_container",
         '{"name": name, "valueFrom": {"secretKeyRef": {"name": place.secret, "key": name}}}',
         '{"name": name, "value": __import__("os").environ.get(name, "")}',
         f"{WRITTEN}::test_a_secret_is_a_reference_in_every_file_and_in_no_form_a_value",

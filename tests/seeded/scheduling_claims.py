@@ -42,7 +42,7 @@ SCHEDULING: dict[str, Bug] = {
         "tests/scheduling/test_strangers.py::test_an_updater_that_cannot_be_loaded_stops_no_other_schedule",
     ),
     "W2 manifests": Bug(
-        "kfm.projections.runner_files:_cron_job",
+        "kfm.projections.runners.runner_files:_cron_job",
         '"schedule": cron,\n            "timeZone"',
         '"schedule": "0 0 * * *",\n            "timeZone"',
         "tests/app/runners/test_written.py::test_each_wakes_the_same_command_at_the_instants_of_the_schedules",

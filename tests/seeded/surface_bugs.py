@@ -12,13 +12,13 @@ SURFACE: dict[str, Bug] = {
         "tests/engine/test_predicted_sinks.py::test_a_dry_run_names_every_effect_on_every_sink",
     ),
     "an error page replaces a table": Bug(
-        "kfm.engine.source_change:_change",
+        "kfm.engine.changes.source_change:_change",
         "if kind != kind_of(then):",
         "if False:",
         "tests/cli/test_changed_source.py::test_a_change_of_kind_or_of_a_free_header_is_quarantined",
     ),
     "the good bytes are held as shrunk when they return": Bug(
-        "kfm.engine.source_change:EarlierSources.had",
+        "kfm.engine.changes.source_change:EarlierSources.had",
         "before.content_hash == ref.content_hash",
         "False",
         "tests/cli/test_changed_source.py::test_a_person_may_accept_the_change_and_the_good_bytes_may_return",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from kfm.engine.object_damage import whole_checkpoint
+from kfm.engine.changes.object_damage import whole_checkpoint
 from kfm.engine.progress import counted
 from kfm.engine.run_context import RunContext, words_of
 from kfm.engine.stage_results import Acquired

@@ -8,8 +8,8 @@ import msgspec
 
 from kfm.clock import rfc3339
 from kfm.engine import heartbeat
-from kfm.engine.code_changes import code_changed
-from kfm.engine.object_damage import is_whole
+from kfm.engine.changes.code_changes import code_changed
+from kfm.engine.changes.object_damage import is_whole
 from kfm.engine.partition_base import holds_still
 from kfm.engine.protected.ledger_redaction import append
 from kfm.engine.receipt_stage import closing_receipt

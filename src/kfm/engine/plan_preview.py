@@ -6,7 +6,7 @@ import msgspec
 
 from kfm.engine.acquire import acquire
 from kfm.engine.admit import keys_of
-from kfm.engine.code_changes import code_changed, code_warnings
+from kfm.engine.changes.code_changes import code_changed, code_warnings
 from kfm.engine.plan import make
 from kfm.engine.preflight import preflight
 from kfm.engine.quarantine import quarantine

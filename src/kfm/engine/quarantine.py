@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kfm.engine.acquire import is_restricted
+from kfm.engine.changes.source_change import EarlierSources, source_change
 from kfm.engine.run_context import RunContext
-from kfm.engine.source_change import EarlierSources, source_change
 from kfm.engine.stage_results import Acquired, Inspected
 from kfm.errors import Denied, Held, Refused
 from kfm.model.canonical import canonical

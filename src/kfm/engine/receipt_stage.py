@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from kfm.clock import rfc3339
-from kfm.engine.code_changes import code_warnings
-from kfm.engine.object_damage import damage_notes
+from kfm.engine.changes.code_changes import code_warnings
+from kfm.engine.changes.object_damage import damage_notes
 from kfm.engine.protected.ledger_redaction import append, as_real
 from kfm.engine.run_context import RunContext, is_public
 from kfm.engine.stage_results import NOTHING_MADE, Acquired, Assembled, Duplicate, Stopped

@@ -15,7 +15,7 @@ import yaml
 from kfm import config
 from kfm.app.runs.run_exports import github_workflow
 from kfm.errors import BadInput
-from kfm.projections.github_workflow import workflow
+from kfm.projections.runners.github_workflow import workflow
 from tests.sampling import sampled
 
 ROOT = Path(__file__).resolve().parents[3]

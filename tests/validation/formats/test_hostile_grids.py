@@ -181,7 +181,7 @@ def test_one_clear_line_and_nothing_changed(place: Path) -> None:
     site.kfm("run")
     site.kfm("promote", "rain")
     before, refs = tree(place / "public"), standing(site)
-    for body, rule in ((VRT, "geotiff.unreadable"), (geotiff(crs="EPSG:3857", bounds=(0, 0, 9e5, 9e5)), "geo.crs")):
+    for body, rule in ((VRT, "source.kind"), (geotiff(crs="EPSG:3857", bounds=(0, 0, 9e5, 9e5)), "geo.crs")):
         (place / "day.grid").write_bytes(body)
         told = site.kfm("run", expect=3).err
         assert "source day (day.grid) is held: " in told and f"({rule})" in told

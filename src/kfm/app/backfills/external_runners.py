@@ -16,7 +16,7 @@ from kfm.app.runs.run_exports import write_file
 from kfm.errors import BadInput
 from kfm.model.schedules import plain_cron
 from kfm.model.secret import SHORTEST
-from kfm.projections import github_workflow, runner_files
+from kfm.projections.runners import github_workflow, runner_files
 from kfm.scheduling.schedule_ticks import cron_mistake, is_cron
 from kfm.scheduling.wake_times import no_closer, wakes, within_the_hour
 
@@ -90,7 +90,7 @@ def texts(resolved: Resolved, kind: Kind) -> dict[str, str]:
 
 def _pull_requests(resolved: Resolved) -> str:
     """Return the workflow for pull requests. BadInput if the configuration names no repository for them."""
-    from kfm.projections.pull_request_workflow import pull_request_workflow
+    from kfm.projections.runners.pull_request_workflow import pull_request_workflow
 
     config, place = resolved.config, _place(resolved)
     releases = config.publish.startswith("github:")

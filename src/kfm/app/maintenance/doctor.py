@@ -24,7 +24,7 @@ from kfm.app.stewards.evidence import RESTORE, evidence_checks
 from kfm.app.stewards.exported_files import NEXT_RUN, are_of_later_runs, exported_differences
 from kfm.app.stewards.public_repair import compare_all, published_datasets
 from kfm.config import Resolved
-from kfm.engine.code_changes import code_changed
+from kfm.engine.changes.code_changes import code_changed
 from kfm.engine.verify import verify
 from kfm.errors import BadInput, KfmError
 from kfm.model import refs

@@ -138,7 +138,7 @@ def telemetry_bundle(session: Session) -> tuple[str, bytes]:
 
 def github_workflow(resolved: Resolved, cron: str) -> str:
     """Return the GitHub Actions workflow that runs this installation."""
-    from kfm.projections.github_workflow import workflow
+    from kfm.projections.runners.github_workflow import workflow
 
     releases = resolved.config.publish.startswith("github:")
     names = sorted(resolved.config.datasets)

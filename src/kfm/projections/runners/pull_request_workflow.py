@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kfm.projections.github_workflow import CHECKOUT, PYTHON, RESTORE, SAVE, UPLOAD
+from kfm.projections.runners.github_workflow import CHECKOUT, PYTHON, RESTORE, SAVE, UPLOAD
 from kfm.projections.yaml_dump import Pinned, yaml
 
 _PREVIEW = """\

@@ -16,7 +16,7 @@ NODE_SYNTAX := node --no-warnings --experimental-vm-modules -e ' \
   for (const identifier of process.argv.slice(1)) \
     try { new vm.SourceTextModule(fs.readFileSync(identifier, "utf8"), { identifier }); } \
     catch (problem) { console.error(problem.stack); process.exitCode = 1; }'
-WORKERS ?= 2
+WORKERS ?= 3  # on two cores: many tests wait for another process
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup
 
 .PHONY: help demo test test-long promises lint bench docs site pictures schemas tools pins clean node-packages

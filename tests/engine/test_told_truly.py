@@ -195,9 +195,19 @@ def test_every_row_of_the_ledger(place: Place) -> None:
             "dataset": "demo",
             "operator": "me",
             "receipt_digest": digest(files[receipt.run_id]),
+            "governed": governed,
             **more,
         }
 
+    governed = {
+        "lineage": [digest(SOURCE)],
+        "findings": [],
+        "care": "open",
+        "review": "none",
+        "withheld": [],
+        "committed": {},
+        "sealed_with": "",
+    }
     moves = [
         {"ref": "raw/demo/0", "before": "", "after": digest(SOURCE)},
         {"ref": "processed/demo", "before": "", "after": place.session.state.refs.at("processed/demo")},

@@ -57,7 +57,8 @@ def test_after_a_withdrawal_nothing_comes_back_unnamed(site: Site) -> None:
         in site.kfm("rollback", "rain", code=3).err
     )
     assert site.ref("published/rain") == ""
-    site.kfm("rollback", "rain", "--to", one[:23], code=3)
+    assert "needs a reason" in site.kfm("rollback", "rain", "--to", one[:23], code=3, env={"KFM_REASON": ""}).err
+    assert site.ref("published/rain") == ""
     site.kfm("rollback", "rain", "--to", one[:23], "--reason", "it was right")
     assert (
         "to withdraw it again: `kfm rollback rain --to nothing --reason …`" in site.kfm("rollback", "rain", code=3).err

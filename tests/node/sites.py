@@ -77,8 +77,8 @@ class Site:
         """The version it is at; empty if it is not there."""
         return {row["ref"]: str(row["version"]) for row in self.kfm("refs", "list", "--json").data}.get(name, "")
 
-    def kfm(self, *words: str, code: int | None = 0) -> Answer:
-        return self._python.kfm(*words, expect=code)
+    def kfm(self, *words: str, code: int | None = 0, env: Mapping[str, str] | None = None) -> Answer:
+        return self._python.kfm(*words, env=env, expect=code)
 
     def run(self, *words: str, code: int | None = 0, env: Mapping[str, str] | None = None) -> Seen:
         """One command by the runner whose turn it is."""

@@ -107,9 +107,11 @@ class MemorySite:
         trigger = Trigger(kind="manual", updater_id=updater.id, dataset=dataset, actor="test", **fields)
         return run(self.context(trigger, updater))
 
-    def operate(self, name: str, dataset: str = "demo", **params: str) -> Receipt:
+    def operate(self, name: str, dataset: str = "demo", reason: str = "", **params: str) -> Receipt:
         updater = operations()[name]()
-        trigger = Trigger(kind="operation", updater_id=updater.id, dataset=dataset, params=params, actor="test")
+        trigger = Trigger(
+            kind="operation", updater_id=updater.id, dataset=dataset, params=params, actor="test", reason=reason
+        )
         return run(self.context(trigger, updater))
 
     def content(self, ref: str) -> dict[str, bytes]:

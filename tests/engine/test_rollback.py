@@ -26,6 +26,7 @@ BODIES = st.sampled_from([b"one", b"two", b"three", b"four"])
 # At which transaction from now on the process dies, and whether that was committed when it did.
 Moment = tuple[int, bool]
 MOMENTS = st.none() | st.tuples(st.integers(1, 4), st.booleans())
+REASONS = st.sampled_from(["it was right", ""])
 
 Count = Callable[..., None]
 
@@ -78,7 +79,7 @@ class Dying(Lines):
 
 
 class Histories(RuleBasedStateMachine):
-    """The model: what is processed, what is published, the moves of each, and whether it is frozen."""
+    """The model: what is processed, published and withdrawn, the moves of each, and whether it is frozen."""
 
     told: ClassVar[int] = 0  # histories in which anything happened
     crashes: ClassVar[Counter[str]] = Counter()  # that fired, by what was going on and how it was found after
@@ -92,15 +93,23 @@ class Histories(RuleBasedStateMachine):
         self.published = ""
         self.moves: list[str] = []  # where published has been, oldest first
         self.back = False  # was the last move of published a rollback?
+        self.promoted: dict[str, int] = {}  # when each version was promoted last
+        self.public: set[str] = set()  # published, or superseded by a promotion
+        self.withdrawn: set[str] = set()  # left by a rollback to a version that was promoted before
         self.frozen = False
         self.kept = 0  # runs a freeze stopped: their triggers wait
         self.asked: set[bool] = set()  # of runs, forced or not: those that ask the same share one trigger
         self.receipts = 0
         self.bytes_of: dict[str, bytes] = {}
 
-    @initialize(body=BODIES)
-    def start(self, body: bytes) -> None:
-        self.site.shelf.body = body
+    @initialize(bodies=st.lists(BODIES, min_size=1, max_size=4, unique=True), published=st.booleans())
+    def start(self, bodies: list[bytes], published: bool) -> None:
+        """In half of the histories there are published versions: few would have come to a rollback otherwise."""
+        for body in bodies:
+            self.site.shelf.body = body
+            if published:
+                self.ingest(body, crash=None, force=False)
+                self.promote(named=None, reason="", crash=None)
 
     def done(self, receipt: Receipt) -> Receipt:
         self.receipts += 1
@@ -134,9 +143,25 @@ class Histories(RuleBasedStateMachine):
             return run(self.site.context(unfinished[0].trigger, updater, unfinished[0]))
         return action()
 
-    def operate(self, moment: Moment | None, name: str, dataset: str = "demo", **params: str) -> Receipt:
+    def operate(
+        self, moment: Moment | None, name: str, dataset: str = "demo", reason: str = "", **params: str
+    ) -> Receipt:
         updater = operations()[name]()
-        return self.done(self.despite(moment, updater, lambda: self.site.operate(name, dataset, **params)))
+        return self.done(self.despite(moment, updater, lambda: self.site.operate(name, dataset, reason, **params)))
+
+    def moved(self, version: str, op: str) -> None:
+        """Published moved: only a rollback withdraws, and it withdraws all that was promoted after its version."""
+        self.published = version
+        self.moves.append(version)
+        self.back = op == "rollback"
+        if not self.back:
+            self.promoted[version] = len(self.moves)
+        else:
+            gone = {each for each in self.public if self.promoted[each] > self.promoted[version]}
+            self.public -= gone
+            self.withdrawn |= gone
+        self.public.add(version)
+        self.withdrawn.discard(version)
 
     def note_version(self) -> None:
         self.processed = self.site.state.refs.at("processed/demo")
@@ -175,31 +200,33 @@ class Histories(RuleBasedStateMachine):
         else:
             assert receipt.outcome == "done"
 
-    @rule(crash=MOMENTS)
-    def promote(self, crash: Moment | None) -> None:
-        receipt = self.operate(crash, "promote")
-        if self.frozen and self.processed:
+    @rule(named=st.none() | st.integers(0, 4), reason=REASONS, crash=MOMENTS)
+    def promote(self, named: int | None, reason: str, crash: Moment | None) -> None:
+        """Without a name, as after a run, the processed version is promoted unless it was withdrawn."""
+        known = [self.processed, *sorted(self.withdrawn - {self.processed})]
+        name = "" if named is None else known[named % len(known)]
+        target = name or self.processed
+        receipt = self.operate(crash, "promote", reason=reason, **({"to": name} if name else {}))
+        if not target or (target in self.withdrawn and not (name and reason)):
+            assert receipt.status == "FAILED"
+        elif self.frozen:
             assert receipt.outcome == "frozen"
             self.kept += 1
-        elif not self.processed:
-            assert receipt.status == "FAILED"
-        elif self.published == self.processed:
+        elif self.published == target:
             assert receipt.outcome in ("noop", "unchanged")
         else:
             assert receipt.outcome == "done"
-            self.published = self.processed
-            self.moves.append(self.published)
-            self.back = False
+            self.moved(target, "promote")
 
-    @rule(back=st.integers(0, 4), crash=MOMENTS)
-    def roll_back(self, back: int, crash: Moment | None) -> None:
+    @rule(back=st.integers(0, 4), reason=REASONS, crash=MOMENTS)
+    def roll_back(self, back: int, reason: str, crash: Moment | None) -> None:
         before = self.published
         named = {}
         if back and self.moves:
             named["to"] = self.moves[back % len(self.moves)]
-        receipt = self.operate(crash, "rollback", **named)
+        receipt = self.operate(crash, "rollback", reason=reason, **named)
         target = named.get("to") or (self.moves[-2] if len(self.moves) > 1 and not self.back else "")
-        if not self.moves or not target:
+        if not target or (target in self.withdrawn and not reason):
             assert receipt.status == "FAILED"
         elif self.frozen:
             assert receipt.outcome == "frozen"
@@ -208,18 +235,25 @@ class Histories(RuleBasedStateMachine):
             assert receipt.outcome in ("noop", "unchanged")
         else:
             assert receipt.outcome == "done"
-            self.published = target
-            self.moves.append(target)
-            # The same order again does nothing; the way forward is asked for by name, and restores the very same.
+            self.moved(target, "rollback")
+            # The same request again does nothing; the way forward needs the name, and restores the very same.
             if not named:
                 assert self.done(self.site.operate("rollback")).outcome == "failed"
                 assert self.site.state.refs.at("published/demo") == target
-            self.done(self.site.operate("rollback", to=before))
-            assert self.site.state.refs.at("published/demo") == before
-            self.done(self.site.operate("rollback", to=target))
-            assert self.site.state.refs.at("published/demo") == target
-            self.moves += [before, target]
-            self.back = True
+            if self.processed in self.withdrawn:  # no promotion brings it back unless its name is given
+                assert self.done(self.site.operate("promote", reason="as ever")).outcome == "failed"
+            self.roll_back_to(before)
+            self.roll_back_to(target)
+
+    def roll_back_to(self, version: str) -> None:
+        """A withdrawn version needs a reason; every other one needs none."""
+        if version in self.withdrawn:
+            assert self.done(self.site.operate("rollback", to=version)).outcome == "failed"
+            assert self.site.state.refs.at("published/demo") == self.published
+        reason = "it was right" if version in self.withdrawn else ""
+        assert self.done(self.site.operate("rollback", reason=reason, to=version)).outcome == "done"
+        assert self.site.state.refs.at("published/demo") == version
+        self.moved(version, "rollback")
 
     @rule(scope=st.sampled_from(["global", "demo"]), thaw=st.booleans(), crash=MOMENTS)
     def switch(self, scope: str, thaw: bool, crash: Moment | None) -> None:

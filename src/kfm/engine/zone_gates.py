@@ -133,6 +133,7 @@ ASK = "it is for its stewards and its community to decide: `kfm policy explain` 
 HINTS = {  # hints for rules of which the declaration of the dataset is not the cure
     "provenance.attested": "sign it: `kfm attest {dataset} --version {version}`, and try again",
     "validation.quarantined": "`kfm quarantine {dataset}` shows the rows; have the source corrected, and run it again",
+    "metadata.kept": "these bytes stay closed, however often they are built; other bytes get today's sensitivity",
 }
 BESIDE = {  # hints for rules that no policy decides, by their prefix
     "graph.circle": "see `kfm lineage upstream processed/{dataset}`; make it of something else",

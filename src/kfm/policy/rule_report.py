@@ -25,7 +25,7 @@ REMEDIES = {
     "metadata.schema": _KFM_YML + ": sources: contract, and run it again",
     "metadata.extent": _KFM_YML + ": extent: bbox and interval",
     "metadata.sensitivity": _KFM_YML + ": sensitivity",
-    "metadata.kept": "run the whole dataset again under its present label; older partitions stay closed",
+    "metadata.kept": "these bytes stay closed, however often they are built; other bytes get today's sensitivity",
     "metadata.": "run it again: `kfm run {dataset}`",
     "licence.declared": _KFM_YML + ": license, an SPDX expression such as CC0-1.0",
     "licence.known": _KFM_YML + ": license; `kfm config check` names the nearest SPDX id",

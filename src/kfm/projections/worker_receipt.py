@@ -61,7 +61,7 @@ def _outputs(receipt: Receipt, inputs: Sequence[SourceRef]) -> Iterator[Item]:
         name = f"{receipt.dataset}/{receipt.partition}" if receipt.partition else receipt.dataset
         for number, ref in enumerate(inputs):
             if ref.accepted_hash:
-                yield Item(kind="file", id=f"kfm://work/{name}/{number}", checksum=ref.accepted_hash, zone="work")
+                yield Item(kind="file", id=f"kfm://accepted/{name}/{number}", checksum=ref.accepted_hash, zone="work")
     yield from (_moved(zone, move.ref, move.after) for zone, move in moved if zone == "quarantine")
     yield from (item for item in receipt.outputs if item.zone in ZONES)
 

@@ -24,6 +24,11 @@ from kfm.validation.stac_rules import moment
 MOST_NAMED = 200  # variables that are described
 NAMES = {"geotiff": "GeoTIFF", "grib2": "GRIB2", "netcdf": "NetCDF", "zarr": "Zarr"}
 
+# What the readers of grids raise at bytes that they cannot read.
+UNREADABLE = (
+    KeyError, IndexError, TypeError, AttributeError, ArithmeticError, RuntimeError, OSError, ValueError, BadZipFile,
+)  # fmt: skip
+
 
 def inspect_grid(open_body: Callable[[], BinaryIO], contract: DataContract, out: Outcome) -> dict[str, Any]:
     """Check a grid against its contract, and return its description in the terms of STAC."""
@@ -41,17 +46,7 @@ def inspect_grid(open_body: Callable[[], BinaryIO], contract: DataContract, out:
         out.add(SOURCE, problem.rule or f"{form}.unreadable", f"{why}; the source is held")
     except MemoryError:
         raise
-    except (
-        KeyError,
-        IndexError,
-        TypeError,
-        AttributeError,
-        ArithmeticError,
-        RuntimeError,
-        OSError,
-        ValueError,
-        BadZipFile,
-    ):
+    except UNREADABLE:
         out.add(SOURCE, f"{form}.unreadable", f"it cannot be read as {NAMES[form]}; the source is held")
     return {}
 
@@ -62,18 +57,7 @@ def describe(open_body: Callable[[], BinaryIO], form: str) -> dict[str, Any]:
         with open_body() as body:
             grid = _opened(form, body)
             return {**described(grid), "variables": _variables(grid)}
-    except (
-        NoGrid,
-        KeyError,
-        IndexError,
-        TypeError,
-        AttributeError,
-        ArithmeticError,
-        RuntimeError,
-        OSError,
-        ValueError,
-        BadZipFile,
-    ):
+    except (NoGrid, *UNREADABLE):
         return {}
 
 

@@ -234,7 +234,7 @@ function frozenBy(session, dataset) {
     if (session.state.ref(name) === "frozen") {
       const last = [...session.state.history(name)].at(-1);
       const why = last.reason ? ` (${last.reason})` : "";
-      const thaw = name === "switch/global" ? "kfm thaw" : `kfm thaw ${dataset}`;
+      const thaw = name === "switch/global" ? "kfm thaw --reason …" : `kfm thaw ${dataset} --reason …`;
       const since = `frozen since ${last.ts.slice(0, 16)}Z by ${last.actor}${why}`;
       return `${since}; its trigger is kept: \`${thaw}\`, then \`kfm resume\``;
     }

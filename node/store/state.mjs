@@ -79,7 +79,7 @@ export class StoredState {
       // whatever is not plainly open is frozen
       if (value !== "" && value !== "open") {
         const spoken = name.replace(/^switch\/(dataset\/)?/, "");
-        const thaw = name === "switch/global" ? "kfm thaw" : `kfm thaw ${spoken}`;
+        const thaw = name === "switch/global" ? "kfm thaw --reason …" : `kfm thaw ${spoken} --reason …`;
         throw new Frozen(`${spoken} is frozen`, { hint: `see \`kfm refs history ${name}\`; \`${thaw}\` opens it` });
       }
     }

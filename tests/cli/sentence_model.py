@@ -139,7 +139,8 @@ class Model:
         if back is not None:
             assert (one["withdrawal"]["by"], one["withdrawal"]["reason"][: len(back[1])]) == back, one
         self.true("status: held", "held" in text.partition("next:")[0], self.is_held, text)
-        self.true("status: next is publish", "kfm publish birds" in steps, self.is_behind and not self.is_closed, steps)
+        publish = "kfm publish birds --reason …" in steps
+        self.true("status: next is publish", publish, self.is_behind and not self.is_closed, steps)
         self.true("status: next is quarantine", "kfm quarantine birds" in steps, self.is_held, steps)
         never, late = not self.made and not self.is_held, bool(self.made) and self.age > 90
         runs = never or (late and not self.is_behind)

@@ -382,7 +382,7 @@ def test_what_is_frozen_waits_for_the_thaw(started: Kfm, scope: str) -> None:
 def test_a_frozen_run_says_who_froze_it_and_what_to_do(started: Kfm) -> None:
     started("freeze", "rain-gauges", "--reason", "storm")
     answer = started("run")
-    assert "by tester (storm); its trigger is kept: `kfm thaw rain-gauges`, then `kfm resume`" in answer.err
+    assert "by tester (storm); its trigger is kept: `kfm thaw rain-gauges --reason …`, then `kfm resume`" in answer.err
     assert "1 waiting: `kfm resume` takes it up" in started("thaw", "rain-gauges").err
     assert started("resume").code == 0
     assert "waiting" not in started("thaw", "rain-gauges").err

@@ -58,17 +58,17 @@ def test_a_dataset_is_followed_from_never_made_to_public(lists: Kfm) -> None:
     assert lists("run", "birds").code == 0
     found = one(lists, "birds")
     assert (found["is_made"], found["is_public"], found["is_behind"], found["age_min"]) == (True, False, True, 0)
-    assert commands(lists)[-1] == "kfm publish birds"
+    assert commands(lists)[-1] == "kfm publish birds --reason …"
     assert lists("promote", "birds").code == 0
     found = one(lists, "birds")
     assert (found["is_public"], found["is_behind"]) == (True, False) and found["version"] == found["published"]
-    assert "kfm publish birds" not in commands(lists)
+    assert "kfm publish birds --reason …" not in commands(lists)
     told = lists("status", "birds").out
     assert found["version"].removeprefix("sha256:")[:12] in told and "ok" in told.splitlines()[1].split()
     Path("list.csv").write_text("id,name\n1,a\n2,b\n3,c\n")
     assert lists("run", "birds").code == 0
     shown = lists("status", "birds").out
-    assert "newer built" in shown and commands(lists)[-1] == "kfm publish birds"
+    assert "newer built" in shown and commands(lists)[-1] == "kfm publish birds --reason …"
     assert found["version"].removeprefix("sha256:")[:12] in shown, "the version whose age is shown"
     assert one(lists, "birds")["version"].removeprefix("sha256:")[:12] not in shown
 
@@ -88,7 +88,7 @@ def test_quarantined_failed_late_and_frozen_datasets_are_shown_with_what_to_do(
     assert {"kfm quarantine trees", "kfm run trees"} <= set(commands(lists))
     assert lists("status", "--check").code == 3 and lists("status").code == 0
     assert lists("freeze", "trees").code == 0
-    assert one(lists, "trees")["is_frozen"] and "kfm thaw trees" in commands(lists)
+    assert one(lists, "trees")["is_frozen"] and "kfm thaw trees --reason …" in commands(lists)
     assert "kfm run trees" not in commands(lists), "a frozen one would only wait"
     Path("list.csv").unlink()
     assert lists("run", "stones").code != 0
@@ -110,7 +110,7 @@ def test_undelivered_and_waiting_work_is_shown(lists: Kfm) -> None:
     assert lists("freeze").code == 0
     assert lists("run", "birds").code == 5
     assert one(lists, "birds")["waiting"] == 1 and "1 waiting" in lists("status").out
-    assert commands(lists)[0] == "kfm thaw"
+    assert commands(lists)[0] == "kfm thaw --reason …"
 
 
 def test_it_fits_eighty_columns_whatever_things_are_called(lists: Kfm) -> None:

@@ -100,7 +100,7 @@ def test_a_newer_version_than_the_withdrawn_one_is_recommended(birds: Kfm) -> No
     change(4)
     assert birds("run").code == 0
     assert one(birds, "birds")["is_behind"] and one(birds, "birds")["withdrawal"] is None
-    assert "kfm publish birds" in commands(birds)
+    assert "kfm publish birds --reason …" in commands(birds)
     assert birds("publish", "birds").code == 0
     assert "withdrawn" in reasons(birds, was), "the old one stays withdrawn"
 

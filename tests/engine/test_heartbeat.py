@@ -137,7 +137,7 @@ def test_a_run_that_was_stopped_begins_no_further_step() -> None:
 
     before: set[Any] = set(threading.enumerate())
     plan = Plan([Step(id=str(n), key=(str(n),)) for n in range(8)])
-    with pytest.raises(Frozen, match=r"^demo is frozen; .*`kfm thaw demo` opens it$"):
+    with pytest.raises(Frozen, match=r"^demo is frozen; .*`kfm thaw demo --reason …` opens it$"):
         site.run(Stopping(lambda _inputs: plan))
     assert frozen.is_set()
     over.set()

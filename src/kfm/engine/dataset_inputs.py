@@ -74,7 +74,7 @@ class Versions:
                 f"source {name}: {wanted.ref} was withdrawn {last.ts}: there is no version of it to read",
                 hint=f"see `kfm refs history {wanted.ref}`; what was made from it stays until its next run",
             )
-        do = f"kfm run {wanted.dataset}" if wanted.zone == "processed" else f"kfm publish {wanted.dataset}"
+        do = f"kfm run {wanted.dataset}" if wanted.zone == "processed" else f"kfm publish {wanted.dataset} --reason …"
         return Refused(f"source {name}: {wanted.dataset} has no {wanted.zone} version yet", hint=f"first: `{do}`")
 
     def _entry(

@@ -55,7 +55,7 @@ class Rollback(MoveUpdater):
             raise Refused(
                 f"{ref} was withdrawn before this version" if withdrawn else f"{ref} had no version before this one",
                 hint=(f"name the version, see `kfm refs history {ref}`; " if withdrawn else "")
-                + f"to withdraw it altogether: `kfm rollback {name} --to nothing`",
+                + f"to withdraw it altogether: `kfm rollback {name} --to nothing --reason …`",
             )
         if target == NOTHING:
             if not ref.startswith(refs.PUBLISHED):

@@ -61,8 +61,8 @@ def _dataset(each: DatasetReport) -> Iterator[str]:
     yield f"- public now: {_code(each.published or 'nothing')}"
     if each.counts:
         yield "- " + ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in each.counts.items())
-    back = f"to {_code(each.published)}: `kfm rollback {each.dataset}`"
-    gone = f"to nothing: `kfm rollback {each.dataset} --to nothing`"
+    back = f"to {_code(each.published)}: `kfm rollback {each.dataset} --reason …`"
+    gone = f"to nothing: `kfm rollback {each.dataset} --to nothing --reason …`"
     yield f"- a rollback would take it back {back if each.published else gone}"
     yield from _section("Declaration", each.settings)
     if each.why_hidden:

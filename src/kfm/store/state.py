@@ -91,7 +91,7 @@ class StoredState:
                     said = next(iter(self.refs.history(switch, reverse=True, limit=1)), None)
                     raise Cancelled(f"the run was cancelled by {said.actor if said else 'an operator'}")
                 name = switch.removeprefix(refs.SWITCH).removeprefix("dataset/")
-                thaw = "kfm thaw" if switch == refs.switch("global") else f"kfm thaw {name}"
+                thaw = "kfm thaw --reason …" if switch == refs.switch("global") else f"kfm thaw {name} --reason …"
                 raise Frozen(f"{name} is frozen", hint=f"see `kfm refs history {switch}`; `{thaw}` opens it")
 
     def _check_fence(self, lease: Lease) -> None:

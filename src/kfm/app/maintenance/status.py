@@ -250,10 +250,10 @@ def _requests(session: Session) -> Iterator[NextStep]:
 
 def _later(found: list[DatasetStatus], everything_frozen: bool) -> Iterator[NextStep]:
     if everything_frozen:
-        yield NextStep(command="kfm thaw", why="everything is frozen")
+        yield NextStep(command="kfm thaw --reason …", why="everything is frozen")
     for each in found:
         if each.is_frozen and not everything_frozen:
-            yield NextStep(command=f"kfm thaw {each.dataset}", why="it is frozen", dataset=each.dataset)
+            yield NextStep(command=f"kfm thaw {each.dataset} --reason …", why="it is frozen", dataset=each.dataset)
     for each in found:
         if each.is_held:
             yield NextStep(command=f"kfm quarantine {each.dataset}", why="rows are quarantined", dataset=each.dataset)
@@ -263,7 +263,7 @@ def _later(found: list[DatasetStatus], everything_frozen: bool) -> Iterator[Next
     for each in found:
         if each.is_behind and not each.is_frozen and each.level in PUBLISHABLE:
             why = "a newer version is not public" if each.is_public else "nothing of it is public"
-            yield NextStep(command=f"kfm publish {each.dataset}", why=why, dataset=each.dataset)
+            yield NextStep(command=f"kfm publish {each.dataset} --reason …", why=why, dataset=each.dataset)
 
 
 def _clock(session: Session) -> Iterator[NextStep]:

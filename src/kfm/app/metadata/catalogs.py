@@ -144,7 +144,7 @@ def items(session: Session, dataset: str) -> Iterator[bytes]:
     """Yield the STAC items of a dataset's current version as NDJSON lines. BadInput if it is not published."""
     now = catalog_messages(session).of(dataset)
     if not now.standing:
-        raise BadInput(f"nothing of {dataset} is published", hint=f"`kfm publish {dataset}` publishes it")
+        raise BadInput(f"nothing of {dataset} is published", hint=f"`kfm publish {dataset} --reason …` publishes it")
     return (body + b"\n" for body in now.items())
 
 
@@ -154,7 +154,9 @@ def show(session: Session, dataset: str = "") -> Any:
     if dataset:
         now = messages.of(dataset)
         if not now.standing:
-            raise BadInput(f"nothing of {dataset} is published", hint=f"`kfm publish {dataset}` publishes it")
+            raise BadInput(
+                f"nothing of {dataset} is published", hint=f"`kfm publish {dataset} --reason …` publishes it"
+            )
         return [msgspec.json.decode(body) for path, body in now.versions()]
     found = []
     for name in datasets(session):

@@ -335,7 +335,9 @@ def _masked(session: Session, dataset: str) -> Iterator[Reason]:
     today = rfc3339(session.clock.now_ms())[:10]
     if labels is not None and labels.expires and labels.expires < today:
         said = f"the consent ended on {labels.expires}"
-        yield Reason(what="closed", why=said, do=f"kfm labels set dataset:{dataset} --expires …", rule="label.expired")
+        yield Reason(
+            what="closed", why=said, do=f"kfm labels set dataset:{dataset} --expires … --reason …", rule="label.expired"
+        )
 
 
 # -- pending deliveries

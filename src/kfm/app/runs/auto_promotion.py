@@ -96,8 +96,8 @@ def promote(session: Session, dataset: str, tell: Tell, note: Note = _ignore, *,
     if receipt.status == "FAILED":
         note(
             dataset,
-            f"the new version was made, and is not public: correct the problem above, then `kfm publish {dataset}`, "
-            "or run it again",
+            f"the new version was made, and is not public: correct the problem above, then "
+            f"`kfm publish {dataset} --reason …`, or run it again",
         )
 
 
@@ -111,7 +111,7 @@ def check_plainly_public(session: Session, dataset: str, version: str) -> None:
     from kfm.app.authority.keyring import in_force
     from kfm.app.authority.review_rules import in_force as review_in_force
 
-    hint = f"say promote: manual in kfm.yml, and publish with `kfm publish {dataset}`"
+    hint = f"say promote: manual in kfm.yml, and publish with `kfm publish {dataset} --reason …`"
     if in_force(session) is not None and review_in_force(session, dataset) != "none":
         raise Denied(
             f"{dataset} is promote: auto, and there is a key list: people sign what is published",
@@ -139,7 +139,7 @@ def check_not_denied(session: Session, dataset: str, move: RefMove) -> None:
         raise kind(
             f"{dataset} is not public: run {receipt.run_id} was denied, and nothing that decides it has changed since: "
             + "; ".join(now.reasons or ["the gate gave no reason"]),
-            hint=f"correct that, then `kfm publish {dataset}`, or run it again",
+            hint=f"correct that, then `kfm publish {dataset} --reason …`, or run it again",
         )
 
 
@@ -173,7 +173,7 @@ def _left_alone(session: Session, dataset: str, version: str, who: RefEntry) -> 
         )
     return (
         f"not published by itself: {who.actor} returned to another version after {version[:19]} was built; "
-        f"`kfm publish {dataset}` publishes it"
+        f"`kfm publish {dataset} --reason …` publishes it"
     )
 
 

@@ -41,7 +41,7 @@ def not_followed(each: SinkStatus, limit_s: int) -> KfmError:
     what = f"{each.sink} has not followed {many}, the oldest of {each.since[:16]}Z"
     cure = {
         "sink": f"waited {limit_s} s; it follows later: see `kfm sinks`, and do not repeat the run",
-        "thaw": f"it follows after `kfm thaw {each.dataset}`",
+        "thaw": f"it follows after `kfm thaw {each.dataset} --reason …`",
         "retry": f"it refused the run: see `kfm sinks`, then `kfm sinks retry {each.sink}`",
     }[each.waits_for]
     return Unavailable(what, hint=cure)

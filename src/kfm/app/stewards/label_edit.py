@@ -114,7 +114,7 @@ def _file(session: Session) -> File:
         file = File(session.resolved)
     except BadInput as problem:
         if not signed:
-            meanwhile = "meanwhile `kfm rollback DATASET --to nothing` withdraws a dataset"
+            meanwhile = "meanwhile `kfm rollback DATASET --to nothing --reason …` withdraws a dataset"
             raise BadInput(problem.message, hint=f"{problem.hint}; {meanwhile}") from None
         return File(session.resolved, session.objects.read(signed))
     if signed and not file.is_there:

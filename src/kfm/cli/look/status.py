@@ -98,7 +98,8 @@ def _tell_next(screen: Screen, steps: list[NextStep]) -> None:
     longest = min(max((len(each.command) for each in listed), default=0), 44)
     for each in listed:
         said = f"  {each.command:<{longest}}  # {each.why}"
-        screen.line(said if len(said) <= WIDTH else f"  {each.command}")
+        said = said if len(said) <= WIDTH else f"  {each.command}"
+        screen.line(said if len(said) <= WIDTH else said.replace(" --", " \\\n      --", 1))
     if len(steps) > len(listed):
         screen.line(f"  … and {len(steps) - len(listed)} more; --json has them all")
 

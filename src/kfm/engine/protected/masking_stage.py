@@ -136,7 +136,7 @@ def _made(
     if made.moved and _is_public(context, standing):
         raise Denied(
             f"{len(made.moved)} records were published in finer cells than is allowed now",
-            hint="withdraw what shows them first: `kfm rollback DATASET --to nothing`",
+            hint="withdraw what shows them first: `kfm rollback DATASET --to nothing --reason …`",
             rule="mask.first-cell",
         )
     return made

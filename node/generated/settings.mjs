@@ -198,6 +198,16 @@ export const RunnersConfig = record("RunnersConfig", {
   every: [bounded(text, {"min": 1, "max": 4096}), "17 * * * *"],
 });
 
+export const ArchiveConfig = record("ArchiveConfig", {
+  name: [bounded(text, {"max": 200}), ""],
+  description: [bounded(text, {"max": 4096}), ""],
+  publisher: [bounded(text, {"max": 200}), ""],
+  contact: [bounded(text, {"max": 400}), ""],
+  url: [bounded(text, {"max": 2000}), ""],
+  namespace: [bounded(text, {"max": 63}), "kfm"],
+  outline: [bounded(text, {"max": 4096}), ""],
+});
+
 export const SourceConfig = record("SourceConfig", {
   uri: [bounded(text, {"max": 4096}), ""],
   dataset: [bounded(text, {"max": 4096}), ""],
@@ -284,6 +294,8 @@ export const Config = record("Config", {
   publish: [bounded(text, {"min": 1, "max": 4096}), "file:public"],
   catalog: [bounded(text, {"max": 4096}), ""],
   pages: [boolean, false],
+  public_url: [bounded(text, {"max": 2000}), ""],
+  archive: [ArchiveConfig.type, {"name": "", "description": "", "publisher": "", "contact": "", "url": "", "namespace": "kfm", "outline": ""}],
   worker_receipts: [bounded(text, {"max": 4096}), ""],
   artifacts: [bounded(text, {"min": 1, "max": 4096}), ".kfm/artifacts"],
   accept_weak_storage: [boolean, false],

@@ -20,6 +20,7 @@ import kfm
 from kfm import errors, fsio
 from kfm.cli import DEFAULTS, parser, render
 from kfm.config import (
+    archive_settings,
     config_file,
     config_loader,
     custodian_settings,
@@ -75,6 +76,7 @@ def files() -> dict[str, str]:
                 graph_settings,
                 openlineage_settings,
                 runner_settings,
+                archive_settings,
             ),
             *(source_settings, schedule_settings, dataset_settings, config_file),
         ),

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from kfm.config.archive_settings import ArchiveConfig, check_archive
 from kfm.config.custodian_settings import CustodianConfig, check_custodian
 from kfm.config.dataset_settings import DatasetConfig, check_dataset
 from kfm.config.github_settings import GitHubConfig, check_github
@@ -59,6 +60,13 @@ class Config(Record, frozen=True):
     pages: Annotated[
         bool, Meta(description="write an index.html per dataset and one of all into the public folder; Python only")
     ] = False
+    public_url: Annotated[
+        str,
+        Meta(max_length=2000, description="https address of the public folder; empty: pages use relative addresses"),
+    ] = ""
+    archive: Annotated[ArchiveConfig, Meta(description="what pages and catalogs say about the archive itself")] = (
+        ArchiveConfig()
+    )
     worker_receipts: Annotated[
         str,
         Meta(
@@ -173,6 +181,7 @@ def check(config: Config, document: Document) -> None:
         _check_worker_receipts(document, config)
     if config.pages and not config.publish.startswith("file:"):
         document.refuse(("pages",), "need a public folder, and publish names none", "write publish: file:public")
+    check_archive(document, config.public_url, config.archive)
     check_github(document, config.publish, config.github)
     check_graph(document, config.graph, config.neo4j, config.network.allow)
     check_openlineage(document, config.openlineage, config.network.allow)

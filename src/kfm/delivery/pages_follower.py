@@ -20,7 +20,6 @@ from kfm.model.records import LedgerEntry, Record
 from kfm.projections import dataset_pages
 
 PAGES = "pages"  # the sink
-PLACES = Places(public="..", receipts="")  # relative to the folder `datasets`
 
 
 class Paged(Record, frozen=True):
@@ -38,10 +37,13 @@ class PageLetters:
     """The messages of the pages: files of the public folder by path. The page of a frozen dataset does not change,
     unless it is withdrawn."""
 
-    def __init__(self, state: State, objects: Objects, retention: Callable[[str], int]) -> None:
+    def __init__(
+        self, state: State, objects: Objects, retention: Callable[[str], int], places: Callable[[], Places]
+    ) -> None:
         self._state = state
         self._objects = objects
         self._retention = retention
+        self._places = places  # relative to the folder `datasets`
         self._done: dict[str, Paged] = {}
 
     def __call__(self, entries: Sequence[LedgerEntry]) -> Iterator[Letter]:
@@ -59,7 +61,9 @@ class PageLetters:
         for dataset, body in pages.items():
             if body is not None:
                 yield Letter(index=index, run_id=run_id, dataset=dataset, key=path_of(dataset), body=body)
-        yield Letter(index=index, run_id=run_id, dataset="", key=dataset_pages.PAGE, body=front({**self.told(), **now}))
+        yield Letter(
+            index=index, run_id=run_id, dataset="", key=dataset_pages.PAGE, body=self.front({**self.told(), **now})
+        )
         for dataset, body in pages.items():
             if body is None:
                 yield Letter(index=index, run_id=run_id, dataset=dataset, key=path_of(dataset), body=None)
@@ -82,11 +86,17 @@ class PageLetters:
                 found[dataset] = self._of(dataset)[0]
         return found
 
+    def front(self, told: dict[str, Paged]) -> bytes:
+        """Return the front page, which lists every public dataset."""
+        return dataset_pages.front_page(
+            [(name, told[name].dcat) for name in sorted(told) if told[name].page], self._places(), in_public=True
+        )
+
     def _of(self, dataset: str) -> tuple[Paged, bytes | None]:
         moves = list(self._state.refs.history(refs.published(dataset)))
         if is_frozen(self._state, dataset):  # withdrawals are reported; later moves wait for the thaw
             moves = moves[: max((move.n for move in moves if not move.after), default=0)]
-        found = Cataloguing(self._state, self._objects, PLACES, dataset, moves, self._retention(dataset))
+        found = Cataloguing(self._state, self._objects, self._places(), dataset, moves, self._retention(dataset))
         if not found.standing:
             return _NOTHING, None
         body = found.page(in_public=True)[1]
@@ -95,10 +105,3 @@ class PageLetters:
 
 def path_of(dataset: str) -> str:
     return f"datasets/{dataset_pages.page_path(dataset)}"
-
-
-def front(told: dict[str, Paged]) -> bytes:
-    """Return the front page, which lists every public dataset."""
-    return dataset_pages.front_page(
-        [(name, told[name].dcat) for name in sorted(told) if told[name].page], PLACES, in_public=True
-    )

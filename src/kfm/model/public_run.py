@@ -274,11 +274,16 @@ class PublicVersion(Record, frozen=True):
 
 
 class Places(Record, frozen=True):
-    """The addresses of the public folder and of receipts, relative to the root of the catalog, and the catalog's title,
-    description and publisher."""
+    """The addresses of the public folder and of receipts, relative to the root of the catalog, and what the archive
+    says about itself."""
 
     public: str = ".."  # the public folder: a relative path or https://…
     receipts: str = ".."  # the folder above receipts/; empty: receipts are not public, and the catalog holds proofs
-    title: str = "Kansas Frontier Matrix"
+    title: str = "Data archive"
     description: str = "Datasets that are published here, each with how it was made."
-    publisher: str = "Kansas Frontier Matrix"
+    publisher: str = "Data archive"
+    contact: str = ""  # an e-mail address or https://…; empty: none
+    home: str = ""  # https://… of the archive's own page; empty: none
+    namespace: str = "kfm"  # the short name of the archive in catalogs
+    public_url: str = ""  # https://… of the public folder, without a slash at the end; empty: not known
+    outline: tuple[tuple[tuple[float, float], ...], ...] = ()  # lines that maps draw, in degrees: (east, north)

@@ -42,6 +42,7 @@ CONTEXT: dict[str, Any] = {
     "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
     "skos": "http://www.w3.org/2004/02/skos/core#",
     "spdx": "http://spdx.org/rdf/terms#",
+    "vcard": "http://www.w3.org/2006/vcard/ns#",
     "xsd": "http://www.w3.org/2001/XMLSchema#",
     "kfm": OURS + "terms/",
     "accessRestriction": _set("dcat-us:accessRestriction"),
@@ -56,17 +57,22 @@ CONTEXT: dict[str, Any] = {
     "checksum": _of("spdx:checksum"),
     "checksumValue": _of("spdx:checksumValue", "xsd:hexBinary"),
     "conformsTo": _of("dcterms:conformsTo"),
+    "contactPoint": _of("dcat:contactPoint"),
     "created": _of("dcterms:created", "xsd:dateTime"),
     "dataset": _set("dcat:dataset"),
     "description": "dcterms:description",
     "distribution": _set("dcat:distribution"),
     "downloadURL": _of("dcat:downloadURL"),
     "endDate": _of("dcat:endDate", "xsd:dateTime"),
+    "fn": "vcard:fn",
     "generated": _set("prov:generated"),
     "hadRole": _of("dcat:hadRole"),
     "hasCurrentVersion": _of("dcat:hasCurrentVersion"),
+    "hasEmail": _of("vcard:hasEmail"),
     "hasPart": _set("dcterms:hasPart"),
+    "hasURL": _of("vcard:hasURL"),
     "hasVersion": _set("dcat:hasVersion"),
+    "homepage": _of("foaf:homepage"),
     "identifier": {"@id": "dcterms:identifier", "@container": "@set"},
     "issued": _of("dcterms:issued", "xsd:dateTime"),
     "isVersionOf": _of("dcterms:isVersionOf"),
@@ -105,6 +111,7 @@ def catalog(versions: Iterable[PublicVersion], places: Places) -> dict[str, Any]
         "title": places.title,
         "description": places.description,
         "publisher": _publisher(places),
+        **_contact(places),
         "dataset": [dataset(version, places) for version in sorted(versions, key=lambda each: each.dataset)],
     }
 
@@ -120,6 +127,7 @@ def dataset(version: PublicVersion, places: Places) -> dict[str, Any]:
         "title": metadata.get("title") or name,
         "description": metadata.get("description") or metadata.get("title") or name,
         "publisher": _publisher(places),
+        **_contact(places),
         "version": version.digest,
         "hasCurrentVersion": entity(here, version.digest),
         **({"previousVersion": entity(here, version.previous)} if version.previous else {}),
@@ -188,7 +196,16 @@ def _publisher(places: Places) -> dict[str, str]:
         "@type": "org:Organization",
         "name": places.publisher,
         "prefLabel": places.publisher,
+        **({"homepage": places.home} if places.home else {}),
     }
+
+
+def _contact(places: Places) -> dict[str, Any]:
+    """Return whom to ask about the data; {} if the archive names no contact."""
+    if not places.contact:
+        return {}
+    way = {"hasURL": places.contact} if "://" in places.contact else {"hasEmail": f"mailto:{places.contact}"}
+    return {"contactPoint": {"@type": "vcard:Kind", "fn": places.publisher, **way}}
 
 
 def _distributions(version: PublicVersion, places: Places) -> list[dict[str, Any]]:

@@ -65,7 +65,7 @@ def catalog(datasets: Iterable[tuple[str, str]], places: Places) -> dict[str, An
     return {
         "type": "Catalog",
         "stac_version": VERSION,
-        "id": "kfm",
+        "id": places.namespace,
         "title": places.title,
         "description": places.description,
         "links": [
@@ -393,7 +393,8 @@ def _extent(version: PublicVersion) -> dict[str, Any]:
 def _providers(run: PublicRun, metadata: dict[str, Any], places: Places) -> list[dict[str, Any]]:
     source = metadata.get("attribution")
     first = [{"name": source, "roles": ["producer"]}] if source else []
-    return [*first, {"name": places.publisher, "roles": ["processor", "host"], **_processing(run)}]
+    home = {"url": places.home} if places.home else {}
+    return [*first, {"name": places.publisher, "roles": ["processor", "host"], **home, **_processing(run)}]
 
 
 def _licence(metadata: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from kfm.app.authority.gates import policies_of
+from kfm.app.metadata.archive import outline_of
 from kfm.app.runs.due_schedules import mistakes_in
 from kfm.app.session.protection_files import is_configured
 from kfm.app.session.session import Session, open_session
@@ -143,7 +144,16 @@ def _of_files(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
     if labels_are_right:
         yield from _of_matches(resolved)
     yield from _of_policies(resolved)
+    yield from _of_outline(resolved)
     yield from _of_datasets(resolved)
+
+
+def _of_outline(resolved: Resolved) -> Iterator[BadInput]:
+    try:
+        outline_of(resolved)
+    except BadInput as problem:
+        said = problem.message.removeprefix("archive.outline ")
+        yield resolved.document.mistake(("archive", "outline"), said, problem.hint)
 
 
 def _of_schedules(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from kfm.app.metadata.archive import archive_places
 from kfm.app.session.backends import sink_lock
 from kfm.app.session.datasets import public_retention
 from kfm.app.session.session import Session
@@ -60,8 +61,8 @@ def _places(session: Session, folder: str) -> Places:
     """Return the addresses of public files, relative to the catalog folder."""
     scheme, public = session.resolved.location(session.resolved.config.publish)
     if scheme == "file":
-        return Places(public=os.path.relpath(public, folder).replace(os.sep, "/"), receipts="")
-    return Places(public="kfm://public", receipts="")
+        return archive_places(session.resolved, os.path.relpath(public, folder).replace(os.sep, "/"))
+    return archive_places(session.resolved, "kfm://public")
 
 
 def datasets(session: Session) -> list[str]:

@@ -6,13 +6,14 @@ The expected page is the one that was last written, so it stays the same while n
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 
+from kfm.app.metadata.archive import places_of_public
 from kfm.app.session.backends import sink_lock
 from kfm.app.session.datasets import public_retention
 from kfm.app.session.session import Session
 from kfm.delivery.followers import Follower, taking_turns
-from kfm.delivery.pages_follower import PAGES, PageLetters, front, path_of
+from kfm.delivery.pages_follower import PAGES, PageLetters, path_of
 from kfm.model.keys import digest
 from kfm.model.records import Difference
 from kfm.projections.dataset_pages import PAGE
@@ -40,7 +41,8 @@ def _sink(session: Session) -> PublicPages:
 
 
 def _messages(session: Session) -> PageLetters:
-    return PageLetters(session.state, session.objects, partial(public_retention, session))
+    places = cache(partial(places_of_public, session))
+    return PageLetters(session.state, session.objects, partial(public_retention, session), places)
 
 
 def expected_page(session: Session, dataset: str) -> dict[str, str]:
@@ -51,19 +53,21 @@ def expected_page(session: Session, dataset: str) -> dict[str, str]:
 
 def expected_pages(session: Session) -> Iterator[tuple[str, str, dict[str, str]]]:
     """Yield every page with its digest, and the versions it was made from, by dataset."""
-    entries = _messages(session).told() if session.resolved.config.pages else {}
+    messages = _messages(session)
+    entries = messages.told() if session.resolved.config.pages else {}
     made_from = {dataset: str(each.dcat["version"]) for dataset, each in sorted(entries.items()) if each.page}
     for dataset, version in made_from.items():
         yield path_of(dataset), entries[dataset].page, {dataset: version}
     if entries:
-        yield PAGE, digest(front(entries)), made_from
+        yield PAGE, digest(messages.front(entries)), made_from
 
 
 def front_differs(session: Session) -> Iterator[Difference]:
     """Yield the differences of the index page."""
-    entries = _messages(session).told() if session.resolved.config.pages else {}
+    messages = _messages(session)
+    entries = messages.told() if session.resolved.config.pages else {}
     if entries:
-        expected = {PAGE: digest(front(entries))}
+        expected = {PAGE: digest(messages.front(entries))}
         for path, kind in _sink(session).differences(expected, ""):
             yield Difference(dataset="", path=path, kind=kind)  # type: ignore[arg-type]
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -117,9 +118,7 @@ class Installation:
     def kfm(
         self, *words: str, env: Mapping[str, str] | None = None, expect: int | None = 0, program: str = "kfm"
     ) -> Answer:
-        if not _warm:
-            _warm.append(Warm())
-        answer = _warm[0].kfm(self.folder, words, {**environment(), **(env or {})}, program)
+        answer = warm().kfm(self.folder, words, {**environment(), **(env or {})}, program)
         assert expect is None or answer.code == expect, (words, answer)
         return answer
 
@@ -163,7 +162,10 @@ class Warm:
         self._process.communicate()
 
 
-_warm: list[Warm] = []
+@cache
+def warm() -> Warm:
+    """The one of this process."""
+    return Warm()
 
 
 class Server:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any, NamedTuple
 
+from tests.engine.installations import Answer, warm
 from tests.sinks.github.pulls import WHO
 
 NOW = "2026-03-04T05:06:07Z"
@@ -52,16 +50,6 @@ class Wells(Updater):
     def perform(self, step, read):
         return Output.csv(row for row in read.csv(0) if row["side"] == step.id)
 """
-
-
-class Said(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def data(self) -> Any:
-        return json.loads(self.out)
 
 
 class Site:
@@ -122,17 +110,11 @@ class Site:
         git(self.folder, "fetch", "-q", "--prune")
         git(self.folder, "merge", "-q", "--ff-only", "origin/main")
 
-    def kfm(self, *words: str, env: dict[str, str] | None = None) -> Said:
-        done = subprocess.run(
-            [sys.executable, "-m", "kfm", *words],
-            cwd=self.folder,
-            env={**os.environ, "KFM_NOW": NOW, "KFM_ACTOR": "ann", "HOME": str(self.above), **(env or {})},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return Said(done.returncode, done.stdout, done.stderr)
+    def kfm(self, *words: str, env: dict[str, str] | None = None) -> Answer:
+        given = {**os.environ, "KFM_NOW": NOW, "KFM_ACTOR": "ann", "HOME": str(self.above), **(env or {})}
+        answer = warm().kfm(self.folder, words, given)
+        assert "Traceback" not in answer.err, answer.err
+        return answer
 
     def refs(self, prefix: str = "") -> dict[str, str]:
         said = self.kfm("refs", "list", *([prefix] if prefix else []), "--json")

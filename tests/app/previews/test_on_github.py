@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.previews.branches import CONFIG, Said, Site, wells
+from tests.app.previews.branches import CONFIG, Site, wells
+from tests.engine.installations import Answer
 from tests.sinks.github.standin import REPOSITORY, TOKEN, GitHub, github
 
 CHECK = "kfm preview"
@@ -37,7 +38,7 @@ def opened(hub: GitHub, folder: Path) -> tuple[Site, int]:
     return site, 7
 
 
-def kfm(site: Site, *words: str) -> Said:
+def kfm(site: Site, *words: str) -> Answer:
     return site.kfm(*words, env={"GITHUB_TOKEN": TOKEN})
 
 

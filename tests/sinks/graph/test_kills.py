@@ -164,10 +164,10 @@ def test_a_server_of_events_hears_of_each_wherever_its_teller_died(prepared: Sit
 
 
 @pytest.mark.xdist_group("neo4j")
-@pytest.mark.parametrize("part", sampled(range(SLICES)))
+@pytest.mark.parametrize("part", sampled(range(2 * SLICES)))
 def test_a_graph_says_each_once_wherever_its_teller_died(prepared: Site, known: Neo4jServer, part: int) -> None:
     settings = f"graph: {known.url}\nneo4j: {{timeout_s: 20}}\n"
-    for at in places(told_under(again(prepared, settings), Points()))[part::SLICES]:
+    for at in places(told_under(again(prepared, settings), Points()))[part :: 2 * SLICES]:
         known.ask("MATCH (n) DETACH DELETE n")
         site = again(prepared, settings)
         assert told_under(site, Points(at, die)).killed

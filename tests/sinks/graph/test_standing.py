@@ -150,7 +150,7 @@ SPOILT = {
 }
 
 
-@pytest.mark.parametrize("part", sampled(range(5)))
+@pytest.mark.parametrize("part", sampled(range(10)))
 def test_reconcile_finds_spoilt_nodes_and_sends_them_again(site: Site, known: Neo4jServer, part: int) -> None:
     with site.open() as session:
         first = site.publish(session, EDITIONS[0])
@@ -159,7 +159,7 @@ def test_reconcile_finds_spoilt_nodes_and_sends_them_again(site: Site, known: Ne
         site.operate(session, "rollback", {"to": first})
         holds(known, list(public_runs(session.state, session.objects)))
         assert drifts(session) == ([], [])
-        for name, statement in list(SPOILT.items())[part::5]:
+        for name, statement in list(SPOILT.items())[part::10]:
             known.ask(statement)
             found, problems = drifts(session)
             assert found and not problems and {each.place for each in found} == {"graph"}, name

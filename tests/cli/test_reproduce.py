@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest
 
 from kfm import config
 from kfm.app.session.backends import open_tables
+from tests.engine.installations import warm
 
 from .conftest import Answer, Kfm, tree
 
@@ -57,10 +56,7 @@ HELD = "bad,ford,-1\n"
 def typed(*words: str, expect: int = 0) -> Answer:
     """In a process of its own, which loads the code as it lies there now."""
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
-    done = subprocess.run(
-        [sys.executable, "-m", "kfm", *words], capture_output=True, text=True, env=environment, check=False
-    )
-    answer = Answer(done.returncode, done.stdout, done.stderr)
+    answer = Answer(*warm().kfm(Path.cwd(), words, environment))
     assert answer.code == expect, answer
     return answer
 

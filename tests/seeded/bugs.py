@@ -15,6 +15,7 @@ from tests.seeded.completed import COMPLETED
 from tests.seeded.format_bugs import FORMATS
 from tests.seeded.lineage_bugs import LINEAGE
 from tests.seeded.mended import MENDED
+from tests.seeded.partitions import PARTITIONS
 from tests.seeded.planting import Bug
 from tests.seeded.promised import PROMISED
 from tests.seeded.recorded import RECORDED
@@ -28,6 +29,7 @@ BUGS: dict[str, Bug] = {
     **FORMATS,
     **LINEAGE,
     **MENDED,
+    **PARTITIONS,
     **SURFACE,
     **STEWARD_SLIPS,
     **PROMISED,

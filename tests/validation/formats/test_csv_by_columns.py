@@ -39,7 +39,7 @@ NAMES = ["a", "b", "c d", "\u00e9", "e"]
 def engaged(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     """Of small tables too, and in small blocks. Tells how often it had an answer."""
     told: list[bool] = []
-    really = csv_arrow.table_as_csv
+    really = csv_arrow.read_columns
 
     def told_of(*words: Any) -> Any:
         found = really(*words)
@@ -49,7 +49,7 @@ def engaged(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
     monkeypatch.setattr(csv_arrow, "LEAST", 0)
     monkeypatch.setattr(csv_arrow, "BLOCK", 400)
     monkeypatch.setattr(csv_arrow.arrow, "BATCH", 7)
-    monkeypatch.setattr(csv_arrow, "table_as_csv", told_of)
+    monkeypatch.setattr(csv_arrow, "read_columns", told_of)
     return told
 
 

@@ -9,6 +9,7 @@ Rows are streamed, except that `sort` and `deduplicate` keep all of them in memo
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from kfm.updaters.transforms import step_columns
 from kfm.updaters.transforms.filter_conditions import test_of
 from kfm.updaters.transforms.join import Lookup
 from kfm.updaters.transforms.parquet_input import HIDDEN, Opened, values
-from kfm.updaters.transforms.step_values import MAX_INTEGER, UNFIT, cast, is_blank, text_of
+from kfm.updaters.transforms.step_values import MAX_INTEGER, UNFIT, cast, is_blank
 from kfm.updaters.transforms.table_steps import Rows
 from kfm.updaters.transforms.transform_errors import Place
 
@@ -181,11 +182,12 @@ def table_as_parquet(names: Sequence[str], types: Sequence[str], stream: Iterabl
     return arrow.parquet_pieces(schema, batches())
 
 
-def only(column: str, value: str, batches: Batches) -> Batches:
-    """Yield the rows of one partition: those whose `column` holds `value`."""
-    return _mapped(
-        lambda batch: batch.filter(each(batch.column(column), lambda found: text_of(found) == value, "bool")), batches
-    )
+def picked(batch: pa.RecordBatch, places: list[int]) -> pa.RecordBatch:
+    """Return the rows of a batch at these places."""
+    import pyarrow as pa
+
+    at = pa.Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(array("q", places))])
+    return batch.take(at)
 
 
 def _mapped(change: Callable[[pa.RecordBatch], pa.RecordBatch], batches: Batches) -> Batches:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kfm.model.csv_format import line_of
@@ -46,10 +47,8 @@ def is_for(size: int, layout: Layout, steps: Steps) -> bool:
     )
 
 
-def table_as_csv(
-    open_body: Callable[[], BinaryIO], layout: Layout, steps: Steps, partition_by: str, partition: str | None
-) -> Iterator[bytes] | None:
-    """Return the output of the steps over a CSV table; None if the text engine must make it."""
+def read_columns(open_body: Callable[[], BinaryIO], layout: Layout) -> Columns | None:
+    """Return the columns of a CSV table; None if the text engine must make the output."""
     try:
         import pyarrow as pa
         import pyarrow.csv
@@ -75,11 +74,12 @@ def table_as_csv(
         table = _read(memoryview(body)[start:], layout.delimiter, len(names))
     except (pa.ArrowInvalid, pa.ArrowCapacityError):  # the text engine reports what is wrong
         return None
-    del body
-    found = Columns(names, table)
-    del table
-    if partition is not None:
-        found.only(partition_by, partition)
+    return Columns(names, table)
+
+
+def table_as_csv(found: Columns, steps: Steps) -> Iterator[bytes]:
+    """Yield the output of the steps over the columns of a CSV table."""
+    names = found.names
     for step, place in steps:  # check all names first, as the text engine does
         check(names, step, place, pointers=False)
         names = after(names, step)
@@ -139,9 +139,15 @@ class Columns:
 
         self._rows = pc.indices_nonzero(mask) if self._rows is None else self._rows.filter(mask)
 
-    def only(self, name: str, value: str) -> None:
-        """Keep only the rows of one partition: those whose column `name` holds `value`."""
-        self.keep(_masked(self._column(name), lambda texts: [text == value for text in texts]))
+    @property
+    def names(self) -> list[str]:
+        return list(self._names)
+
+    def at(self, rows: Any) -> Columns:
+        """Return some rows of these columns, which share their texts."""
+        found = copy(self)
+        found._rows = rows
+        return found
 
     def take(self, step: StepConfig) -> None:
         """Apply one step to these columns. The caller has checked that the columns of the step exist."""
@@ -194,6 +200,33 @@ class Columns:
             else:
                 some = self._rows.slice(start, arrow.BATCH)
                 yield _text_of([column.take(some) for column in self._columns])
+
+
+class Parted:
+    """The columns of a table, and which rows each partition has."""
+
+    def __init__(self, found: Columns, column: str) -> None:
+        import pyarrow.compute as pc
+
+        known = found._column(column).dictionary_encode()
+        self._found = found
+        self._order = pc.array_sort_indices(known.indices)  # stable
+        self._places: dict[str, tuple[int, int]] = {}
+        sizes = {each["values"]: each["counts"] for each in pc.value_counts(known.indices).to_pylist()}
+        begin = 0
+        for code, text in enumerate(known.dictionary.to_pylist()):
+            self._places[text] = begin, sizes[code]
+            begin += sizes[code]
+
+    @classmethod
+    def of(cls, open_body: Callable[[], BinaryIO], layout: Layout, column: str) -> Parted | None:
+        """Return the columns of a CSV table by partition; None if the text engine must make the outputs."""
+        found = read_columns(open_body, layout)
+        return None if found is None else cls(found, column)
+
+    def only(self, partition: str) -> Columns:
+        """Return the columns with only the rows of one partition."""
+        return self._found.at(self._order.slice(*self._places.get(partition, (0, 0))))
 
 
 class _Codes:

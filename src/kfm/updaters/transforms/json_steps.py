@@ -81,11 +81,6 @@ class Pointers:
         self.found: set[str] = set()
 
 
-def only(column: str, value: str, stream: Stream, text_of: Callable[[Any], str]) -> Stream:
-    """Yield the rows of one partition: those whose `column`, as a text, equals `value`."""
-    return ((number, row) for number, row in stream if text_of(row.get(column)) == value)
-
-
 def _filter(column: str, test: Test, stream: Stream) -> Stream:
     return ((number, row) for number, row in stream if test(row.get(column)))
 

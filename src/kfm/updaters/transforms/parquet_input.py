@@ -76,6 +76,13 @@ class Opened:
                 yield dict(zip(names, row, strict=True))
 
 
+def schema_of(read: Reader, source: str) -> pa.Schema:
+    """Return the schema of a Parquet source that passed its contract."""
+    opened = Opened(read, source)
+    opened.close()
+    return opened.schema
+
+
 def _plain_type(kind: pa.DataType) -> pa.DataType:
     import pyarrow as pa
 

@@ -202,14 +202,6 @@ def table_rows(table: Table) -> Stream:
         number += block.size
 
 
-def only(i: int, value: str, stream: Stream) -> Stream:
-    """Yield the rows of one partition: those whose column `i` equals `value`."""
-    for rows in stream:
-        kept = rows.keep([text == value for text in rows.column(i)])
-        if kept.size:
-            yield kept
-
-
 def _filter(i: int, mask: Callable[[Column], list[bool]], stream: Stream) -> Stream:
     for rows in stream:
         kept = rows.keep(mask(rows.column(i)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from kfm.errors import BadInput
 from kfm.model.canonical import canonical
@@ -18,12 +19,15 @@ from kfm.model.transform_config import OutputConfig, StepConfig, declaration
 from kfm.model.updater import Output, Plan, Reader, Sources, Updater, check_updater
 from kfm.parsing.characters import printable
 from kfm.parsing.time_windows import within
-from kfm.updaters.transforms import csv_arrow, json_steps, output_bytes, table_steps
+from kfm.updaters.transforms import csv_arrow, json_steps, output_bytes, partition_rows, table_steps
 from kfm.updaters.transforms.external_sort import Room
 from kfm.updaters.transforms.join import Lookup
 from kfm.updaters.transforms.json_rows import Members, Properties, rows_of
-from kfm.updaters.transforms.step_values import text_of
 from kfm.updaters.transforms.transform_errors import Place
+
+Steps = Sequence[tuple[StepConfig, Place]]
+Lookups = Callable[[StepConfig, Place], Lookup]
+T = TypeVar("T")
 
 
 def load_declared(
@@ -55,6 +59,7 @@ class DeclaredUpdater(Updater):
         said = {output: self._declared(each) for output, each in self._outputs.items()}
         self.code_hash = digest(canonical({"declared": 1, "outputs": said}))
         self._lookups: dict[str, Lookup] = {}  # the last ones, which the next partition needs again
+        self._parted: WeakKeyDictionary[Reader, dict[tuple[str, ...], Any]] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
     def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
@@ -131,8 +136,17 @@ class DeclaredUpdater(Updater):
         if contract.format == "csv" == format_ and (made := self._of_texts(output, partition, read, steps)) is not None:
             return made
         if contract.format == "csv":
-            return _of_table(output, partition, read, steps, lookup, self._room(read), format_)
-        return _of_records(name, output, partition, read, contract, steps, lookup, self._room(read), format_)
+            return self._of_table(output, partition, read, steps, lookup, format_)
+        return self._of_records(name, output, partition, read, steps, lookup, format_)
+
+    def _once(self, read: Reader, what: tuple[str, ...], make: Callable[[], T]) -> T:
+        """Return what `make` makes. It is called once for each run and forgotten with the reader of that run."""
+        with self._lock:
+            made = self._parted.setdefault(read, {})
+            if what not in made:
+                made[what] = make()
+            found: T = made[what]
+            return found
 
     def _of_columns(
         self, name: str, output: OutputConfig, partition: str | None, read: Reader, steps: Steps, lookup: Lookups,
@@ -146,19 +160,26 @@ class DeclaredUpdater(Updater):
         def added(source: str, column: str) -> str:
             return arrow_steps.word_for(read, source, self._contracts[source].format, column)
 
-        source = parquet_input.Opened(read, output.from_)
-        pipeline = arrow_steps.Pipeline(source.schema, steps, lookup, added)
+        if partition is not None and format_ == "parquet":
+            parted = self._once(
+                read,
+                ("columns", output.from_, output.partition_by),
+                lambda: partition_rows.of_columns(read, output.from_, output.partition_by),
+            )
+            pipeline = arrow_steps.Pipeline(parted.schema, steps, lookup, added)
+            schema = arrow_steps.without_box(pipeline.schema)
+            return parquet_pieces(schema, arrow_steps.shown(pipeline.run(parted.batches(partition))))
         if format_ != "parquet":
-            source.close()
+            schema = self._once(read, ("schema", output.from_), lambda: parquet_input.schema_of(read, output.from_))
+            pipeline = arrow_steps.Pipeline(schema, steps, lookup, added)
             if format_ == "geojson":
-                parquet_input.check_degrees(source.schema, name)
+                parquet_input.check_degrees(schema, name)
             arrow_steps.check_plain(pipeline.schema, name, ("geometry",) if format_ == "geojson" else ())
             return None
-        batches = source.batches()
-        if partition is not None:
-            batches = arrow_steps.only(output.partition_by, partition, batches)
-        schema = arrow_steps.without_box(pipeline.schema) if steps or partition is not None else source.said_by_us()
-        return parquet_pieces(schema, arrow_steps.shown(pipeline.run(batches)))
+        source = parquet_input.Opened(read, output.from_)
+        pipeline = arrow_steps.Pipeline(source.schema, steps, lookup, added)
+        schema = arrow_steps.without_box(pipeline.schema) if steps else source.said_by_us()
+        return parquet_pieces(schema, arrow_steps.shown(pipeline.run(source.batches())))
 
     def _of_texts(
         self, output: OutputConfig, partition: str | None, read: Reader, steps: Steps
@@ -169,7 +190,67 @@ class DeclaredUpdater(Updater):
         layout = source.layout or Layout()
         if not csv_arrow.is_for(source.size, layout, steps):
             return None
-        return csv_arrow.table_as_csv(lambda: read.open(output.from_), layout, steps, output.partition_by, partition)
+        if partition is None:
+            found = csv_arrow.read_columns(lambda: read.open(output.from_), layout)
+        else:
+            parted = self._once(
+                read,
+                ("texts", output.from_, output.partition_by),
+                lambda: csv_arrow.Parted.of(lambda: read.open(output.from_), layout, output.partition_by),
+            )
+            found = None if parted is None else parted.only(partition)
+        return None if found is None else csv_arrow.table_as_csv(found, steps)
+
+    def _of_table(
+        self, output: OutputConfig, partition: str | None, read: Reader, steps: Steps, lookup: Lookups, format_: str
+    ) -> Iterator[bytes]:
+        if partition is None:
+            table = read.table(output.from_)
+            names, stream = table.names, table_steps.table_rows(table)
+        else:
+            parted = self._once(
+                read,
+                ("table", output.from_, output.partition_by),
+                lambda: partition_rows.of_table(read, output.from_, output.partition_by),
+            )
+            names, stream = parted.names, parted.rows(partition)
+        pipeline = table_steps.Pipeline(names, steps, lookup, self._room(read))
+        rows = pipeline.run(stream)
+        if format_ == "csv":
+            return output_bytes.table_as_csv(pipeline.names, rows)
+        if format_ == "parquet":
+            from kfm.updaters.transforms.arrow_steps import table_as_parquet
+
+            return table_as_parquet(pipeline.names, pipeline.types, rows)
+        return output_bytes.table_as_json(pipeline.names, pipeline.types, rows, format_)
+
+    def _of_records(
+        self, name: str, output: OutputConfig, partition: str | None, read: Reader, steps: Steps, lookup: Lookups,
+        format_: str,
+    ) -> Iterator[bytes]:  # fmt: skip
+        contract = self._contracts[output.from_]
+        properties = Properties(contract.format)
+        shapes = format_ == "geojson"
+        if partition is None:
+            members = Members()
+            stream = rows_of(read, name, output.from_, contract, members, shapes=shapes)
+        else:
+            column = output.partition_by
+            if contract.format in ("geojson", "stac"):
+                column = properties.column(column)
+            parted = self._once(
+                read,
+                ("records", output.from_, column, str(shapes)),
+                lambda: partition_rows.of_records(read, name, output.from_, contract, column, shapes=shapes),
+            )
+            members, stream = parted.members, parted.rows(partition)
+        pipeline = json_steps.Pipeline(members, steps, lookup, self._room(read))
+        rows = pipeline.run(stream)
+        if format_ == "csv":
+            return output_bytes.records_as_csv(_columns(output), rows)
+        if format_ == "geojson":
+            return output_bytes.records_as_features(rows, properties, name, output.from_)
+        return output_bytes.records_as_json(rows, format_)
 
     def _lookup(self, read: Reader, step: StepConfig, place: Place) -> Lookup:
         """Return the other source of a join by key. It is read once for all partitions, because a run reads the same
@@ -202,56 +283,6 @@ def _lies_within(window: str, value: str, name: str, output: OutputConfig) -> bo
             hint="write them in ISO 8601, such as 2026-01-31, or leave --window out",
         )
     return found
-
-
-Steps = Sequence[tuple[StepConfig, Place]]
-Lookups = Callable[[StepConfig, Place], Lookup]
-
-
-def _of_table(
-    output: OutputConfig, partition: str | None, read: Reader, steps: Steps, lookup: Lookups, room: Room, format_: str
-) -> Iterator[bytes]:
-    table = read.table(output.from_)
-    pipeline = table_steps.Pipeline(table.names, steps, lookup, room)
-    stream = table_steps.table_rows(table)
-    if partition is not None:
-        stream = table_steps.only(list(table.names).index(output.partition_by), partition, stream)
-    rows = pipeline.run(stream)
-    if format_ == "csv":
-        return output_bytes.table_as_csv(pipeline.names, rows)
-    if format_ == "parquet":
-        from kfm.updaters.transforms.arrow_steps import table_as_parquet
-
-        return table_as_parquet(pipeline.names, pipeline.types, rows)
-    return output_bytes.table_as_json(pipeline.names, pipeline.types, rows, format_)
-
-
-def _of_records(
-    name: str,
-    output: OutputConfig,
-    partition: str | None,
-    read: Reader,
-    contract: DataContract,
-    steps: Steps,
-    lookup: Lookups,
-    room: Room,
-    format_: str,
-) -> Iterator[bytes]:
-    members = Members()
-    properties = Properties(contract.format)
-    pipeline = json_steps.Pipeline(members, steps, lookup, room)
-    stream = rows_of(read, name, output.from_, contract, members, shapes=format_ == "geojson")
-    if partition is not None:
-        column = output.partition_by
-        if contract.format in ("geojson", "stac"):
-            column = properties.column(column)
-        stream = json_steps.only(column, partition, stream, text_of)
-    rows = pipeline.run(stream)
-    if format_ == "csv":
-        return output_bytes.records_as_csv(_columns(output), rows)
-    if format_ == "geojson":
-        return output_bytes.records_as_features(rows, properties, name, output.from_)
-    return output_bytes.records_as_json(rows, format_)
 
 
 def _columns(output: OutputConfig) -> list[str]:

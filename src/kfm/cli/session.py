@@ -49,6 +49,7 @@ def opened(
     events: list[dict[str, Any]] | None = None,
     *,
     withdraws: bool = True,
+    in_place: bool | None = None,
 ) -> Iterator[Session]:
     """Open the session of the configuration that was named or found. A session that writes first withdraws what was
     closed since it was published, unless the caller does that itself (`withdraws`). At the end this prints what was
@@ -77,7 +78,9 @@ def opened(
             f"{where} has {many} mistake{'s' * (many > 1)}, see `kfm config check`; this command only "
             "takes away or closes, so it goes on; nothing is published until they are corrected"
         )
-    with open_session(resolved, mode=mode, log=log, progress=screen.progress) as session:
+    if getattr(options, "dry_run", False):  # it leaves no side file of the database
+        in_place = False
+    with open_session(resolved, mode=mode, log=log, progress=screen.progress, in_place=in_place) as session:
         if resolved.only_closes:
             _tell_key_list(session, screen)
         try:
@@ -124,9 +127,9 @@ def tell_clock(screen: Screen) -> None:
             return
 
 
-def known_dataset(_options: argparse.Namespace, _screen: Screen, resolved: Resolved, text: str) -> str:
+def known_dataset(options: argparse.Namespace, _screen: Screen, resolved: Resolved, text: str) -> str:
     """Return the name of a dataset of the configuration, or of one that was removed from it and still has refs."""
-    return input_checks.known_dataset(resolved, text)
+    return input_checks.known_dataset(resolved, text, in_place=not getattr(options, "dry_run", False))
 
 
 def person(options: argparse.Namespace) -> dict[str, str]:

@@ -19,7 +19,7 @@ from zlib import crc32
 
 import apsw
 
-from kfm.errors import BadInput, Broken, Busy, KfmError, Refused, StorageFailed
+from kfm.errors import BadInput, Broken, Busy, KfmError, Refused, StorageFailed, Unavailable
 from kfm.fsio import REAL, note_at, storage_failed, write_note
 from kfm.store.corruption import check_row, damaged, lost
 from kfm.store.memory import check_key
@@ -80,7 +80,7 @@ class SqliteTables:
 
     def _unopened(self, folder: str) -> None:
         self._lock = threading.RLock()
-        self._failed: Broken | None = None
+        self._failed: Broken | Unavailable | None = None
         self._durable = True
         self._open = False
         self._folder = folder
@@ -542,7 +542,7 @@ class SqliteTables:
             except OSError as problem:
                 raise storage_failed(problem, "close the state database") from problem
 
-    def _fail(self, problem: apsw.Error) -> Broken | Busy:
+    def _fail(self, problem: apsw.Error) -> Broken | Busy | Unavailable:
         if self._failed:
             return self._failed
         if isinstance(problem, (apsw.BusyError, apsw.LockedError)):

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 Mode = Literal["write", "read", "dry"]
 
 
-def open_tables(resolved: Resolved, mode: Mode) -> Tables:
-    """Return the state's tables; for `read` and `dry` a view that cannot write."""
+def open_tables(resolved: Resolved, mode: Mode, *, in_place: bool | None = None) -> Tables:
+    """Return the state's tables; for `read` and `dry` a view that cannot write. A large database is read in place for
+    `read`, and copied for `dry`, because a dry run leaves no side file and no lock. `in_place` says otherwise."""
     scheme, path = resolved.location(resolved.config.state)
     if scheme == "memory":
         return MemoryTables()
@@ -43,6 +44,10 @@ def open_tables(resolved: Resolved, mode: Mode) -> Tables:
         if mode == "write":
             return JsonlTables(path)
         return OverlayTables(JsonlTables(path, create=False) if os.path.exists(path) else MemoryTables())
+    if in_place or (in_place is None and mode == "read"):
+        from kfm.store.live_reader import open_reader
+
+        return OverlayTables(open_reader(path))
     from kfm.store.snapshot import SnapshotTables
 
     return OverlayTables(SnapshotTables(path))

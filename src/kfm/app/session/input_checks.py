@@ -55,15 +55,16 @@ def checked_overrides(
     return overrides
 
 
-def known_dataset(resolved: Resolved, text: str) -> str:
-    """Return the name of a dataset that kfm.yml names, or that left it and still has refs. BadInput for others."""
+def known_dataset(resolved: Resolved, text: str, *, in_place: bool = True) -> str:
+    """Return the name of a dataset that kfm.yml names, or that left it and still has refs. BadInput for others. The
+    state is read in place, or else (`in_place`) from a copy that leaves no trace."""
     name = dataset_id(text)
     known = sorted(resolved.config.datasets)
     if name in known:
         return name
     from kfm.app.session.session import open_session
 
-    with open_session(resolved, mode="read") as session:
+    with open_session(resolved, mode="read", in_place=in_place) as session:
         if any(
             session.state.refs.at(refs.in_zone(zone, name)) for zone in ("processed", "published", "switch/dataset")
         ):
@@ -75,11 +76,15 @@ def known_dataset(resolved: Resolved, text: str) -> str:
     )
 
 
-def requested_datasets(resolved: Resolved, datasets: tuple[str, ...], partition: str, spelled: Spelled) -> list[str]:
+def requested_datasets(
+    resolved: Resolved, datasets: tuple[str, ...], partition: str, spelled: Spelled, *, in_place: bool = True
+) -> list[str]:
     """Return the datasets of a run, each once; if none is named, all, upstream ones first."""
     if partition and len(set(datasets)) != 1:
         raise BadInput(f"{spelled('partition')} is of one dataset", hint="name the dataset it is a part of")
-    names = [known_dataset(resolved, name) for name in datasets] or in_order(resolved.config.datasets)
+    names = [known_dataset(resolved, name, in_place=in_place) for name in datasets] or in_order(
+        resolved.config.datasets
+    )
     if not names:
         raise BadInput("the configuration names no dataset", hint="add one under `datasets:`")
     return list(dict.fromkeys(names))

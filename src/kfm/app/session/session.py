@@ -95,9 +95,11 @@ def open_session(
     log: Log | None = None,
     progress: Progress | None = None,
     clock: Clock | None = None,
+    in_place: bool | None = None,
 ) -> Session:
     """Open an installation. In mode `write`, Refused if state or objects lie on storage that may lose acknowledged
-    writes, unless kfm.yml accepts that."""
+    writes, unless kfm.yml accepts that. A large state is read in place in mode `read` and copied in mode `dry`, unless
+    `in_place` says otherwise."""
     if mode == "write" and not resolved.config.accept_weak_storage:
         for verdict in place_verdicts(resolved):
             if not verdict.ok:
@@ -105,7 +107,8 @@ def open_session(
                     f"{verdict.check.partition('.')[0]} lies on {verdict.found}: {verdict.why.partition(';')[0]}",
                     hint="put it on a local disk, or set accept_weak_storage: true (KFM_ACCEPT_WEAK_STORAGE=true)",
                 )
-    return session_on(resolved, mode, open_tables(resolved, mode), log=log, progress=progress, clock=clock)
+    tables = open_tables(resolved, mode, in_place=in_place)
+    return session_on(resolved, mode, tables, log=log, progress=progress, clock=clock)
 
 
 def session_on(

@@ -80,7 +80,7 @@ def arguments(parser: Parser) -> None:
 def gates_run(options: argparse.Namespace, screen: Screen) -> int:
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset)
-    with opened(options, screen, "dry", resolved) as session:
+    with opened(options, screen, "dry", resolved, in_place=True) as session:
         found = ask_all(session, name, options.to)
         _show(screen, found)
         return exit_code(found)
@@ -102,7 +102,7 @@ def policy_check(options: argparse.Namespace, screen: Screen) -> int:
         _show(screen, decisions)
         return exit_code(decisions)
     name = known_dataset(options, screen, resolved, options.what)
-    with opened(options, screen, "dry", resolved) as session:
+    with opened(options, screen, "dry", resolved, in_place=True) as session:
         decisions = ask_all(session, name, "published")[-1:]
         _show(screen, decisions)
         return exit_code(decisions)
@@ -114,7 +114,7 @@ _ANSWERS = {"yes": "yes", "no": "no", "warn": "advice"}
 def policy_explain(options: argparse.Namespace, screen: Screen) -> int:
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset)
-    with opened(options, screen, "dry", resolved) as session:
+    with opened(options, screen, "dry", resolved, in_place=True) as session:
         found = explain(session, name)
     if screen.json:
         screen.data(found)

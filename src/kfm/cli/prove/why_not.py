@@ -31,7 +31,7 @@ def arguments(parser: Parser) -> None:
 
 
 def why_not(options: argparse.Namespace, screen: Screen) -> int:
-    with opened(options, screen, "dry") as session:
+    with opened(options, screen, "dry", in_place=True) as session:
         told = wonder(session, options.thing)
     if screen.json:
         screen.data(told)

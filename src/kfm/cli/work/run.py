@@ -90,7 +90,7 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
     partition = one_line("--partition", options.partition)
     overrides = set_aside(options, who["reason"])
     resolved = settings(options)
-    names = requested_datasets(resolved, tuple(options.dataset), partition, as_flag)
+    names = requested_datasets(resolved, tuple(options.dataset), partition, as_flag, in_place=not options.dry_run)
     folder = artifacts_folder(options, resolved)
     stamp = _check_schedules(options, resolved) if screen.is_kfm else ""
     events: list[dict[str, Any]] = []

@@ -4,15 +4,12 @@ import { createHash } from "node:crypto";
 
 import { canonical } from "./canonical.mjs";
 import { strip } from "./characters.mjs";
+import { KEEPS_CASE, SUFFIXES } from "./generated/words.mjs";
 import { isFileName } from "./names.mjs";
 
 const SAFE = /^[a-z0-9][a-z0-9._-]{0,79}$/;
-const SUFFIX = new Map([
-  ["text/csv", ".csv"], ["text/plain", ".txt"], ["application/json", ".json"], ["application/x-ndjson", ".ndjson"],
-  ["application/geo+json", ".geojson"], ["application/vnd.apache.parquet", ".parquet"], ["image/tiff", ".tif"],
-  ["application/wmo-GRIB2", ".grib2"], ["application/netcdf", ".nc"], ["application/geopackage+sqlite3", ".gpkg"],
-  ["application/vnd.zarr+zip", ".zarr.zip"], ["application/vnd.shp+zip", ".shp.zip"], ["application/vnd.flatgeobuf", ".fgb"],
-]);
+const CASED = /^[A-Za-z0-9][A-Za-z0-9._-]{0,79}$/;
+const SUFFIX = new Map(Object.entries(SUFFIXES));
 const NEWLINE = Buffer.from("\n");
 
 export function receiptPath(receipt) {
@@ -20,20 +17,36 @@ export function receiptPath(receipt) {
   return `receipts/${receipt.job_type}/${year}/${month}/${day}/${receipt.run_id}.json`;
 }
 
-export function publishedPath(dataset, version, entry) {
-  const folders = entry.key.slice(0, -1);
-  const name = entry.key.at(-1);
+export function publishedPath(dataset, version, entry, twins) {
+  const names = namesOf(entry.key, twins === null ? SAFE : CASED);
+  const parts = names.map((name, at) => (twins?.has(folded(names, at)) ? `${name}~${hidden(name).slice(1, 17)}` : name));
   const suffix = SUFFIX.get(strip(entry.media_type.split(";")[0])) ?? ".bin";
-  const parts = folders.map((part) => (!part.includes(".") && isPlain(part) ? part : hidden(part)));
-  parts.push((isPlain(name) ? name : hidden(name)) + suffix);
-  return `${versionPath(dataset, version)}/${parts.join("/")}`;
+  return `${versionPath(dataset, version)}/${parts.join("/")}${suffix}`;
 }
+
+export function twinsOf(made, entries) {
+  if (made?.validation[KEEPS_CASE] === undefined) return null;
+  const [spelled, twins] = [new Map(), new Set()];
+  for (const { key } of entries) {
+    namesOf(key, CASED).forEach((name, at, names) => {
+      const fold = folded(names, at);
+      if ((spelled.get(fold) ?? name) !== name) twins.add(fold);
+      else spelled.set(fold, name);
+    });
+  }
+  return twins;
+}
+
+const folded = (names, at) => names.slice(0, at + 1).join("/").toLowerCase();
 
 export const pointerPath = (dataset) => `datasets/${dataset}/current.json`;
 
 export const versionPath = (dataset, version) => `datasets/${dataset}/versions/${version.slice(7, 23)}`;
 
-const isPlain = (part) => SAFE.test(part) && isFileName(part);
+function namesOf(key, plain) {
+  const isPlain = (part, at) => plain.test(part) && isFileName(part) && (at === key.length - 1 || !part.includes("."));
+  return key.map((part, at) => (isPlain(part, at) ? part : hidden(part)));
+}
 
 const hidden = (part) => `_${createHash("sha256").update(part).digest("hex").slice(0, 32)}`;
 

@@ -71,9 +71,7 @@ function* listProblems(document, type, value, path) {
   if (value.length > (type.max ?? Infinity)) {
     yield [path, `${dotted(path)} holds more than ${type.max}`, "remove some"];
   }
-  for (const [index, item] of value.entries()) {
-    yield* problems(document, asType(type.item), item, [...path, index]);
-  }
+  for (const [index, item] of value.entries()) yield* problems(document, asType(type.item), item, [...path, index]);
 }
 
 function* structProblems(document, type, value, path) {

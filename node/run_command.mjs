@@ -96,9 +96,7 @@ export async function run(options, screen, env, work) {
   const named = [];
   for (const name of options.dataset) named.push(await knownDataset(command, resolved, name));
   const names = named.length ? named : Object.keys(resolved.config.datasets).sort(compare);
-  if (!names.length) {
-    throw new BadInput("the configuration names no dataset", { hint: "add one under `datasets:`" });
-  }
+  if (!names.length) throw new BadInput("the configuration names no dataset", { hint: "add one under `datasets:`" });
   const folder = artifactsFolder(options, resolved);
   const events = [];
   return opened(command, options.dry_run ? "dry" : "write", resolved, events, async (session) => {

@@ -282,11 +282,7 @@ async function openPublisher(resolved, mode, env) {
   const [scheme, place] = resolved.location(resolved.config.publish);
   if (mode !== "write" || scheme === "noop") return new NoopPublisher({ dryRun: mode !== "write" });
   const own = resolved.at(".kfm");
-  const roots = new Map([
-    ["", scheme === "github" ? own : place],
-    ["receipts", own],
-    ["events", own],
-  ]);
+  const roots = new Map([["", scheme === "github" ? own : place], ["receipts", own], ["events", own]]);
   const lock = () => new FileLock(path.join(own, "publish.lock"));
   const files = new FilesPublisher(roots, lock);
   if (scheme !== "github") return files;

@@ -257,9 +257,7 @@ export class Texts {
       const low = this.number();
       if (low >= 0xdc00 && low < 0xe000) return String.fromCharCode(code, low);
     }
-    if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) {
-      this.wrong(begun, "this escape is no character");
-    }
+    if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) this.wrong(begun, "this escape is no character");
     return String.fromCodePoint(code);
   }
 

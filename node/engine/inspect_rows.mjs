@@ -75,9 +75,7 @@ export class RowParser {
         this.#quoted = null;
         this.#save(field);
         const code = block.charCodeAt(quote + 1);
-        if (quote + 1 < block.length && code !== this.#delimiter && code !== FEED && code !== RETURN) {
-          throw quotes();
-        }
+        if (quote + 1 < block.length && code !== this.#delimiter && code !== FEED && code !== RETURN) throw quotes();
         return this.#afterField(block, quote + 1, rows);
       }
       this.#quoted += '"';

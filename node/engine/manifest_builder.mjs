@@ -14,6 +14,7 @@ export class Tally {
   old = 0;
   deleted = 0;
   superseded = 0;
+  capitals = false;
 }
 
 /**
@@ -22,7 +23,7 @@ export class Tally {
  */
 export function writeManifest(context, before, sealed) {
   const tally = new Tally();
-  const added = distinct(newEntries(context));
+  const added = distinct(newEntries(context), tally);
   const lines = before ? merged(oldEntries(context, before), added, sealed, tally) : added;
   const shelf = new Shelf(context, before);
   const made = plant(shelf, lines);
@@ -128,11 +129,12 @@ function* oldEntries(context, manifest) {
   }
 }
 
-function* distinct(added) {
+function* distinct(added, tally) {
   let previous = null;
   for (const line of added) {
     if (previous !== null && byParts(line[0], previous) === 0) throw twice(line[0]);
     previous = line[0];
+    tally.capitals ||= previous.some((part) => /[A-Z]/.test(part));
     yield line;
   }
 }

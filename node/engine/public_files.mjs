@@ -2,7 +2,7 @@
 
 import { createHash } from "node:crypto";
 
-import { pointerPath, publishedPath, receiptPath, versionPath } from "../artifacts.mjs";
+import { pointerPath, publishedPath, receiptPath, twinsOf, versionPath } from "../artifacts.mjs";
 import { canonical } from "../canonical.mjs";
 import { Corrupt, Frozen, KfmError, Moved } from "../errors.mjs";
 import { digest, outputKey } from "../keys.mjs";
@@ -123,10 +123,11 @@ class Telling {
     const { chunksOf } = await import("../streams.mjs");
     const { entriesOf, listingOf } = await import("../manifests.mjs");
     const made = this.state.datasetVersion(dataset, version);
+    const twins = twinsOf(made, entriesOf(objects, version));
     for (const entry of entriesOf(objects, version)) {
       const key = outputKey(made?.updater_id ?? "", made?.updater_version ?? "", entry.key, entry.digest);
       const body = this.#checked(chunksOf(objects, entry.digest));
-      await publisher.writeFile(publishedPath(dataset, version, entry), entry.digest, entry.size, key, body);
+      await publisher.writeFile(publishedPath(dataset, version, entry, twins), entry.digest, entry.size, key, body);
     }
     // What it consists of, for those who see only the files.
     const [name, size] = listed(listingOf(objects, version));
@@ -147,8 +148,9 @@ class Telling {
     const check = () => this.#checkLast();
     try {
       const { entriesOf } = await import("../manifests.mjs");
+      const twins = twinsOf(this.state.datasetVersion(this.dataset, version), entriesOf(this.objects, version));
       for (const entry of entriesOf(this.objects, version)) {
-        await this.publisher.removeFile(publishedPath(this.dataset, version, entry), key, check);
+        await this.publisher.removeFile(publishedPath(this.dataset, version, entry, twins), key, check);
       }
     } catch (problem) {
       if (!(problem instanceof Corrupt)) throw problem;

@@ -2,6 +2,7 @@
 
 import { roundHalfEven } from "../characters.mjs";
 import { Denied } from "../errors.mjs";
+import { KEEPS_CASE } from "../generated/words.mjs";
 import { deletionsAllowed } from "../run_overrides.mjs";
 import { DatasetVersion, RefMove, replace } from "../records.mjs";
 import { writeManifest } from "./manifest_builder.mjs";
@@ -34,6 +35,7 @@ export function assemble(context) {
       held_rows: sum((source) => source.held_rows),
       contracts: sum((source) => (source.contract_hash ? 1 : 0)),
       sources: context.inputs.length,
+      ...namesMark(context, tally, sealed ? "" : before, made.digest),
     },
     deleted: tally.deleted,
     created_at: run.started_at,
@@ -46,6 +48,12 @@ export function assemble(context) {
     keys: made.entries,
   };
   context.moves = zoneMoves(context, ref, before, made.digest);
+}
+
+function namesMark({ dataset, ports }, tally, carried, digest) {
+  const keeps = (version) => ports.state.datasetVersion(dataset, version)?.validation[KEEPS_CASE] !== undefined;
+  if (!tally.capitals && !(carried && keeps(carried))) return {};
+  return keeps(digest) || ports.state.datasetVersion(dataset, digest) === null ? { [KEEPS_CASE]: 1 } : {};
 }
 
 function zoneMoves(context, ref, before, after) {

@@ -10,6 +10,24 @@ export const DEFAULTS = {
   "verbose": false,
 };
 
+export const KEEPS_CASE = "names_keep_case";
+
+export const SUFFIXES = {
+  "text/csv": ".csv",
+  "application/json": ".json",
+  "application/geo+json": ".geojson",
+  "application/x-ndjson": ".ndjson",
+  "text/plain": ".txt",
+  "application/vnd.apache.parquet": ".parquet",
+  "image/tiff": ".tif",
+  "application/wmo-GRIB2": ".grib2",
+  "application/netcdf": ".nc",
+  "application/vnd.zarr+zip": ".zarr.zip",
+  "application/geopackage+sqlite3": ".gpkg",
+  "application/vnd.flatgeobuf": ".fgb",
+  "application/vnd.shp+zip": ".shp.zip",
+};
+
 export const FLAGS = {
   "": [{"name": "--version", "takes": "nothing", "fallback": false}, {"name": "--config", "takes": "one", "fallback": null}, {"name": "--json", "takes": "nothing", "fallback": false}, {"name": "--quiet", "takes": "nothing", "fallback": false}, {"name": "--no-color", "takes": "nothing", "fallback": false}, {"name": "--verbose", "takes": "nothing", "fallback": false}],
   "run": [{"name": "--config", "takes": "one", "fallback": null}, {"name": "--json", "takes": "nothing", "fallback": false}, {"name": "--quiet", "takes": "nothing", "fallback": false}, {"name": "--no-color", "takes": "nothing", "fallback": false}, {"name": "--verbose", "takes": "nothing", "fallback": false}, {"name": "--dry-run", "takes": "nothing", "fallback": false}, {"name": "--window", "takes": "one", "fallback": ""}, {"name": "--force", "takes": "nothing", "fallback": false}, {"name": "--allow-deletions", "takes": "one", "fallback": null}, {"name": "--abandon", "takes": "nothing", "fallback": false}, {"name": "--artifacts", "takes": "one", "fallback": null}, {"name": "--exit-code", "takes": "nothing", "fallback": false}, {"name": "--reason", "takes": "one", "fallback": ""}, {"name": "--actor", "takes": "one", "fallback": null}],

@@ -103,9 +103,7 @@ export class GitHubPublisher extends TracingPublisher {
       const [status, made] = await this.#ask("POST", `${this.#api}/releases`, wanted, [201, 422]);
       // 422: another process made it meanwhile, or an answer was lost on the way; ask again.
       found = status === 201 ? made : await this.#find(tag);
-      if (found === null) {
-        throw new Unavailable(`GitHub could not create the release ${tag}`, { hint: TRY_AGAIN });
-      }
+      if (found === null) throw new Unavailable(`GitHub could not create the release ${tag}`, { hint: TRY_AGAIN });
     }
     this.#releases.set(tag, found);
     return found;

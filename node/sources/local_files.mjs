@@ -34,9 +34,7 @@ export class FileSource {
       try {
         const before = fs.fstatSync(descriptor, { bigint: true });
         if (!before.isFile()) throw notRegular(shown);
-        if (known !== null && mayReuse(request, known, before, objects)) {
-          return fetched(request, known, before, true);
-        }
+        if (known !== null && mayReuse(request, known, before, objects)) return fetched(request, known, before, true);
         if (before.size > BigInt(request.max_bytes)) throw tooLarge(shown, request.max_bytes);
         const intake = new Intake(request, objects, shown);
         let stored;

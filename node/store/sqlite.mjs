@@ -107,16 +107,12 @@ export class SqliteTables {
     const steps = migrations();
     const newest = steps.at(-1)[0];
     const found = this._version();
-    if (found > newest) {
-      throw tooNew("the state database", found);
-    }
+    if (found > newest) throw tooNew("the state database", found);
     if (found === newest) return;
     this._db.exec("BEGIN IMMEDIATE");
     try {
       const have = this._version();
-      for (const [number, text] of steps) {
-        if (number > have) this._db.exec(`${text};PRAGMA user_version=${number}`);
-      }
+      for (const [number, text] of steps) if (number > have) this._db.exec(`${text};PRAGMA user_version=${number}`);
       if (have) upgrade(this, have);
       this._db.exec(`PRAGMA application_id=${APPLICATION_ID}`);
       this._guard("schema", this._schema());

@@ -4,9 +4,10 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { publishedPath } from "../artifacts.mjs";
+import { publishedPath, twinsOf } from "../artifacts.mjs";
 import { make } from "../engine/plan.mjs";
 import { RunContext } from "../engine/run_context.mjs";
+import { KEEPS_CASE } from "../generated/words.mjs";
 import { Step } from "../records.mjs";
 import { counting, World } from "./run_driver.mjs";
 
@@ -16,9 +17,11 @@ function vectors(name) {
   return JSON.parse(readFileSync(new URL(`../../conformance/${name}.json`, import.meta.url), "utf8")).vectors;
 }
 
-for (const { why, key, media_type, published_path: path } of vectors("artifacts/published_path")) {
+for (const { why, key, media_type, keys, published_path: path } of vectors("artifacts/published_path")) {
   test(`artifacts/published_path: ${why}`, () => {
-    assert.equal(publishedPath("gauges", DIGEST, { key, digest: DIGEST, size: 0, media_type }), path);
+    const made = keys && { validation: { [KEEPS_CASE]: 1 } };
+    const twins = twinsOf(made, keys?.map((each) => ({ key: each })));
+    assert.equal(publishedPath("gauges", DIGEST, { key, digest: DIGEST, size: 0, media_type }, twins), path);
   });
 }
 

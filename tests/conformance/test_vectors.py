@@ -28,7 +28,7 @@ from kfm.model.records import ManifestEntry, SourceRef, Step
 from kfm.model.updater import Plan, Updater
 from kfm.parsing import documents, time_windows
 from kfm.parsing.strict_json import decode
-from kfm.projections.file_paths import published_path
+from kfm.projections.file_paths import case_twins, published_path
 from kfm.projections.plan_diff import plan_diff
 from kfm.validation.output_description import read_from
 from tests.conformance import transforms
@@ -133,7 +133,9 @@ DIGEST = "sha256:" + "0123456789abcdef" * 4
 
 def answer_published_path(vector: Vector) -> None:
     entry = ManifestEntry(key=tuple(vector["key"]), digest=DIGEST, size=0, media_type=vector["media_type"])
-    assert published_path("gauges", DIGEST, entry) == vector["published_path"]
+    keys = vector.get("keys")
+    twins = None if keys is None else case_twins(map(tuple, keys))
+    assert published_path("gauges", DIGEST, entry, twins) == vector["published_path"]
 
 
 def answer_described(vector: Vector) -> None:

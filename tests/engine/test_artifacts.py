@@ -21,7 +21,7 @@ from kfm.model.names import check_path
 from kfm.model.records import ManifestEntry
 from kfm.parsing.strict_json import decode
 from kfm.projections.artifacts import ARTIFACTS
-from kfm.projections.file_paths import published_path
+from kfm.projections.file_paths import Twins, case_twins, published_path
 from kfm.projections.worker_receipt import receipt_path
 from kfm.telemetry.log import MemoryLog
 from tests.engine.site_under_test import folder_site, opened
@@ -99,9 +99,10 @@ def test_a_receipt_lies_at_the_path_of_its_logical_start(tmp_path: Path) -> None
     "part",
     ["..", ".", "a/b", "/etc/passwd", "a\\b", "CON", "x" * 300, "é", "a\x00b", "A", "-rf", ".hidden", "a.", "\u202e"],
 )
-def test_no_key_chooses_where_a_file_goes(part: str) -> None:
+@pytest.mark.parametrize("twins", [None, frozenset()])
+def test_no_key_chooses_where_a_file_goes(part: str, twins: Twins) -> None:
     entry = ManifestEntry(key=(part, part), digest="sha256:" + "0" * 64, size=1, media_type="text/csv")
-    path = published_path("demo", "sha256:" + "a" * 64, entry)
+    path = published_path("demo", "sha256:" + "a" * 64, entry, twins)
     assert path.startswith("datasets/demo/versions/aaaaaaaaaaaaaaaa/") and path.endswith(".csv")
     parts = path.split("/")
     assert len(parts) == 6
@@ -110,14 +111,19 @@ def test_no_key_chooses_where_a_file_goes(part: str) -> None:
 
 
 @settings(max_examples=tries(300), deadline=None)
-@given(st.sets(st.tuples(KEYS, st.sampled_from(["text/csv", "", "text/plain", "x/y"])), min_size=2, max_size=8))
-def test_no_two_keys_share_a_place(keys: set[tuple[tuple[str, ...], str]]) -> None:
+@given(
+    st.sets(st.tuples(KEYS, st.sampled_from(["text/csv", "", "text/plain", "x/y"])), min_size=2, max_size=8),
+    st.booleans(),
+)
+def test_no_two_keys_share_a_place(keys: set[tuple[tuple[str, ...], str]], keeps_case: bool) -> None:
     entries = dict(keys)
+    twins = case_twins(entries) if keeps_case else None
     paths = [
-        published_path("demo", "sha256:" + "a" * 64, ManifestEntry(key=key, digest="", size=0, media_type=media))
+        published_path("demo", "sha256:" + "a" * 64, ManifestEntry(key=key, digest="", size=0, media_type=media), twins)
         for key, media in entries.items()
     ]
-    assert len(set(paths)) == len(paths)
+    assert len({path.lower() for path in paths}) == len(paths), "a disk may ignore case"
+    assert twins is None or case_twins(sorted(entries)) == twins, "in any order"
     folders = {path[:at] for path in paths for at in range(len(path)) if path[at] == "/"}
     assert not folders & set(paths), "a file would have to be a folder too"
     for path in paths:

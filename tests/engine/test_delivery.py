@@ -66,7 +66,7 @@ def all_is_told(site: Installation) -> None:
         assert json.loads((site.folder / CURRENT).read_bytes())["version"] == version
         for line in session.objects.read(version).splitlines():
             entry = msgspec.json.decode(line, type=ManifestEntry)
-            file = site.folder / "public" / published_path("demo", version, entry)
+            file = site.folder / "public" / published_path("demo", version, entry, None)
             assert file.read_bytes() == session.objects.read(entry.digest)
     assert len(list((site.folder / ".kfm/receipts").rglob("*.json"))) == len(ledger)
     assert not list(site.folder.rglob(".publishing"))
@@ -274,7 +274,7 @@ def test_damaged_public_files_of_one_dataset_delay_no_other_dataset(place: Path)
     with site.open() as session:
         version = session.state.refs.at("published/other")
         entry = msgspec.json.decode(session.objects.read(version).splitlines()[0], type=ManifestEntry)
-        wrong = site.folder / "public" / published_path("other", version, entry)
+        wrong = site.folder / "public" / published_path("other", version, entry, None)
         wrong.parent.mkdir(parents=True)
         wrong.write_text("something else")
         for _ in range(2):

@@ -41,6 +41,7 @@ from kfm.config import (
 from kfm.model import records, transform_config
 from kfm.model.source_formats import KINDS
 from kfm.parsing import characters, dates, encodings, patterns
+from kfm.projections import file_paths
 from kfm.sources import addresses, http
 from kfm.store import filesystem_check
 from kfm.store.state_tables import VITAL
@@ -207,6 +208,8 @@ def _words() -> str:
         for name, value in {
             "VERSION": kfm.__version__,
             "DEFAULTS": DEFAULTS,
+            "KEEPS_CASE": file_paths.KEEPS_CASE,
+            "SUFFIXES": file_paths.SUFFIXES,
             "FLAGS": {scope: _flags(one) for scope, one in scopes.items()},
             "COMMANDS": {scope: list(_below(one)) for scope, one in scopes.items() if _below(one)},
             "HELP": {scope: one.format_help() for scope, one in scopes.items()},

@@ -14,6 +14,7 @@ import msgspec
 
 from kfm.delivery.catalog_proofs import Proofs
 from kfm.delivery.file_facts import LARGEST, FileFacts, file_facts, with_facts
+from kfm.delivery.file_names import twins_in
 from kfm.delivery.masked_tables import TableFacts, box_around, table_facts
 from kfm.delivery.public_files import listed
 from kfm.delivery.public_runs import public_run
@@ -25,7 +26,7 @@ from kfm.model.ports import Objects, State
 from kfm.model.public_run import Places, PublicArtifact, PublicMember, PublicRun, PublicVersion, artifact_id
 from kfm.model.records import DatasetVersion, LedgerEntry, ManifestEntry, Record, RefEntry
 from kfm.projections import dataset_pages, dcat, openlineage, prov, stac
-from kfm.projections.file_paths import published_path
+from kfm.projections.file_paths import Twins, published_path
 from kfm.projections.live_versions import live_versions
 
 Key = tuple[str, ...]
@@ -62,6 +63,7 @@ class Cataloguing:
         self._places = places
         self.dataset = dataset
         self.standing = tuple(live_versions(moves, keep))
+        self._twins: dict[str, Twins] = {}
         self._first_moves = {move.after: move for move in reversed(moves)}
         self._entries = _Entries(state, dataset)
         self._proofs = proofs or Proofs(state)
@@ -207,7 +209,7 @@ class Cataloguing:
             entries = list(islice(manifests.entries(self._objects, current.digest), dataset_pages.MOST))
             home = self._homes({entry.key for entry in entries})
             for entry in entries:
-                path = published_path(self.dataset, home.get(entry.key, self.standing[0]), entry)
+                path = self._path(home.get(entry.key, self.standing[0]), entry)
                 files.append(dataset_pages.PageFile(entry.key, path, entry.size, entry.digest))
         stood = [(each, self._record(each)) for each in self.standing]
         standing = [
@@ -272,6 +274,12 @@ class Cataloguing:
             return ()
         return tuple(map(self._read, self._listed(record.digest)))
 
+    def _path(self, version: str, entry: ManifestEntry) -> str:
+        """Return the path of a file in the public folder, given the version that it is published with."""
+        if version not in self._twins:
+            self._twins[version] = twins_in(self._state, self._objects, self.dataset, version)
+        return published_path(self.dataset, version, entry, self._twins[version])
+
     def _masked_files(self, version: str) -> tuple[PublicArtifact, ...]:
         """Return the first files of a masked version, with their facts."""
         return tuple(map(self._with_facts, self._listed(version)))
@@ -282,7 +290,7 @@ class Cataloguing:
         home = self._homes({entry.key for entry in entries})
         found = []
         for entry in entries:
-            path = published_path(self.dataset, home.get(entry.key, self.standing[0]), entry)
+            path = self._path(home.get(entry.key, self.standing[0]), entry)
             found.append(
                 PublicArtifact(
                     id=artifact_id(self.dataset, entry.key), key=entry.key, digest=entry.digest, size=entry.size,
@@ -418,7 +426,7 @@ class Cataloguing:
             PublicMember(
                 id=artifact_id(self.dataset, entry.key),
                 digest=entry.digest,
-                path=published_path(self.dataset, record.digest, entry).removeprefix(own),
+                path=self._path(record.digest, entry).removeprefix(own),
             )
             for entry in manifests.entries(self._objects, record.digest)
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 
+from kfm.delivery.file_names import twins_in
 from kfm.errors import Corrupt, Frozen, KfmError, Moved
 from kfm.model import manifests, refs
 from kfm.model.keys import digest, output_key
@@ -173,8 +174,9 @@ class Telling:
         dataset, objects, write = self._dataset, self._objects, self._publisher.write_file
         made = self._state.ledger.version(dataset, version)
         maker = (made.updater_id, made.updater_version) if made else ("", "")
+        twins = twins_in(self._state, objects, dataset, version)
         for entry in manifests.entries(objects, version):
-            path, body = published_path(dataset, version, entry), self._checked(_chunks(objects, entry.digest))
+            path, body = published_path(dataset, version, entry, twins), self._checked(_chunks(objects, entry.digest))
             write(path, entry.digest, entry.size, output_key(*maker, entry.key, entry.digest), body)
         # The listing, for readers who see only the files.
         name, size = listed(objects, version)
@@ -205,8 +207,9 @@ class Telling:
     def _remove(self, version: str, key: str) -> None:
         folder = version_path(self._dataset, version)
         try:
+            twins = twins_in(self._state, self._objects, self._dataset, version)
             for entry in manifests.entries(self._objects, version):
-                self._publisher.remove_file(published_path(self._dataset, version, entry), key, self._check_last)
+                self._publisher.remove_file(published_path(self._dataset, version, entry, twins), key, self._check_last)
         except Corrupt as problem:  # its manifest cannot be read any more; it is removed nevertheless
             self._log.event("publish.unlisted", dataset_ids=[self._dataset], error=problem)
         self._publisher.remove_file(f"{folder}.ndjson", key, self._check_last)

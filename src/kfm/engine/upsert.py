@@ -22,6 +22,7 @@ from kfm.model.ports import Tx
 from kfm.model.preview_records import preview_of, zone_ref
 from kfm.model.records import Classification, DatasetVersion, Receipt, RefMove, Run
 from kfm.model.run_overrides import deletions_allowed
+from kfm.projections.file_paths import KEEPS_CASE, keeps_case
 
 
 def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assembled:
@@ -73,6 +74,7 @@ def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assem
             "held_rows": sum(source.held_rows for source in inputs),
             "contracts": sum(1 for source in inputs if source.contract_hash),
             "sources": len(inputs),
+            **_names_mark(context, tally, "" if sealed and not partition else kept, made.digest),
             **(marks(context.world.state.ledger.version(context.dataset, before), run, inputs) if partition else {}),
         },
         deleted=tally.deleted,
@@ -92,6 +94,16 @@ def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assem
     decision = admit_to_processed(context, run, inputs, version)
     moves += _zone_moves(context, planned, before, made.digest)
     return Assembled(moves, version, changes, rows, [decision], of=of)
+
+
+def _names_mark(context: RunContext, tally: Tally, carried: str, digest: str) -> dict[str, int]:
+    """Return the mark of a version whose published names keep their case; {} if no key has a capital letter. A version
+    that was made before keeps the names under which it may be public."""
+    ledger, dataset = context.world.state.ledger, context.dataset
+    if not tally.capitals and not (carried and keeps_case(ledger.version(dataset, carried))):
+        return {}
+    known = ledger.version(dataset, digest)
+    return {KEEPS_CASE: 1} if known is None or keeps_case(known) else {}
 
 
 def carried_from(context: RunContext, before: str) -> str:

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
+from functools import lru_cache
 
 from kfm.model.names import is_file_name
-from kfm.model.records import ManifestEntry
+from kfm.model.records import DatasetVersion, ManifestEntry
 from kfm.parsing.lazy_regex import pattern
 
+# The names of keys of one version that differ only in case, in small letters, each with the names above it. None: the
+# version is from before names kept their case.
+Twins = frozenset[tuple[str, ...]] | None
+KEEPS_CASE = "names_keep_case"  # in the validation of a version: its published names keep their case
 _SAFE = pattern(r"[a-z0-9][a-z0-9._-]{0,79}\Z")
-_SUFFIX = {
+_CAPITAL = pattern(r"[A-Z]")
+_CASED = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")
+SUFFIXES = {
     "text/csv": ".csv",
     "application/json": ".json",
     "application/geo+json": ".geojson",
@@ -33,16 +41,43 @@ def checkpoint_path(size: int) -> str:
     return f"ledger/checkpoints/{size:012d}"
 
 
-def published_path(dataset: str, version: str, entry: ManifestEntry) -> str:
-    """Return where an output is published. No input can choose a path, and no two keys share one: a file name ends in
-    the suffix of its media type, a folder name has no dot, and a part that is not a plain name becomes an underscore
-    and its digest.
+def published_path(dataset: str, version: str, entry: ManifestEntry, twins: Twins) -> str:
+    """Return where an output is published. No input can choose a path, and no two keys share one, even on a file system
+    that ignores case: a file name ends in the suffix of its media type, a folder name has no dot, a part that is not a
+    plain name becomes an underscore and its digest, and parts that differ only in case are followed by a tilde and
+    their digest.
     """
-    *folders, name = entry.key
-    suffix = _SUFFIX.get(entry.media_type.partition(";")[0].strip(), ".bin")
-    parts = [part if "." not in part and _is_plain(part) else _hidden(part) for part in folders]
-    parts.append((name if _is_plain(name) else _hidden(name)) + suffix)
-    return f"{version_path(dataset, version)}/" + "/".join(parts)
+    parts = _names(entry.key, keeps_case=twins is not None)
+    if twins:
+        folded = tuple(map(str.lower, parts))
+        parts = [
+            f"{part}~{_hidden(part)[1:17]}" if folded[: at + 1] in twins else part for at, part in enumerate(parts)
+        ]
+    suffix = SUFFIXES.get(entry.media_type.partition(";")[0].strip(), ".bin")
+    return f"{version_path(dataset, version)}/" + "/".join(parts) + suffix
+
+
+def keeps_case(version: DatasetVersion | None) -> bool:
+    """Return whether the published names of a version keep their case: not those of versions from before they did."""
+    return version is not None and KEEPS_CASE in version.validation
+
+
+def case_twins(keys: Iterable[tuple[str, ...]]) -> frozenset[tuple[str, ...]]:
+    """Return the names that differ only in case among these keys."""
+    spelled: dict[tuple[str, ...], str] = {}
+    found = set()
+    for key in keys:
+        names = _names(key, keeps_case=True)
+        folded = tuple(map(str.lower, names))
+        for end, name in enumerate(names, 1):
+            if spelled.setdefault(folded[:end], name) != name:
+                found.add(folded[:end])
+    return frozenset(found)
+
+
+def has_capitals(key: tuple[str, ...]) -> bool:
+    """Return whether a part of a key has a capital letter of ASCII: its published name may differ only in case."""
+    return any(_CAPITAL.search(part) for part in key)
 
 
 def pointer_path(dataset: str) -> str:
@@ -60,8 +95,14 @@ def list_path(dataset: str, version: str, seq: int) -> str:
     return f"{version_path(dataset, version)}.list-{seq}.json"
 
 
-def _is_plain(part: str) -> bool:
-    return _SAFE.match(part) is not None and is_file_name(part)
+def _names(key: tuple[str, ...], *, keeps_case: bool) -> list[str]:
+    return [_name(part, at == len(key), keeps_case) for at, part in enumerate(key, 1)]
+
+
+@lru_cache(maxsize=4096)
+def _name(part: str, is_last: bool, keeps_case: bool) -> str:
+    plain = (_CASED if keeps_case else _SAFE).match(part) is not None and is_file_name(part)
+    return part if plain and (is_last or "." not in part) else _hidden(part)
 
 
 def _hidden(part: str) -> str:

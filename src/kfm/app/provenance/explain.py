@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kfm.app.authority.withdrawals import withdrawal, withdrawn_line
 from kfm.app.provenance.present_labels import ended_by, present_labels
 from kfm.app.runs.resolve import Thing, datasets, find_thing
+from kfm.delivery.file_names import twins_in
 from kfm.delivery.public_runs import entry_of, public_run
 from kfm.errors import BadInput, Corrupt, KfmError
 from kfm.fsio import Fs, failing_as_storage, write_apart
@@ -222,8 +223,9 @@ def _version_with(session: Session, dataset: str, start: str, path: str, digest:
     """Return the version that has these bytes as the public file at this path; empty if there is none."""
     for key, _ in session.tables.scan("versions", f"{dataset}@sha256:{start}"):
         version = key.rpartition("@")[2]
+        twins = twins_in(session.state, session.objects, dataset, version)
         for entry in manifests.entries(session.objects, version):
-            if entry.digest == digest and published_path(dataset, version, entry) == path:
+            if entry.digest == digest and published_path(dataset, version, entry, twins) == path:
                 return version
     return ""
 

@@ -19,7 +19,7 @@ from kfm.model.keys import digest
 from kfm.model.names import check_id, dataset_uri
 from kfm.parsing.lazy_regex import pattern
 from kfm.projections.attestations import verify_envelope
-from kfm.projections.file_paths import pointer_path, published_path
+from kfm.projections.file_paths import Twins, case_twins, pointer_path, published_path
 from kfm.projections.signed_lists import LIST, SignedList, list_of, statement_in
 
 NO_LIST = "it has no signed list: published before signed lists, or the list was removed"
@@ -109,6 +109,17 @@ def _opened(path: str, dataset: str, start: str, seq: int, keys: Trusted) -> tup
     return Check(what=what, state="ok", found=found), PublicList(version, listed)
 
 
+def _twins(folder: str, dataset: str, version: str, listing: bytes) -> Twins:
+    """Return the names that differ only in case. The folder alone does not record whether names of a version keep their
+    case, so its files decide."""
+    twins = case_twins(entry.key for entry in manifests.decode_entries(listing))
+    for entry in manifests.decode_entries(listing):
+        before = published_path(dataset, version, entry, None)
+        if before != published_path(dataset, version, entry, twins):
+            return None if os.path.lexists(os.path.join(folder, before)) else twins
+    return twins
+
+
 def _content(folder: str, dataset: str, version: str) -> Iterator[Check]:
     """Yield whether the listing and the files of a version are those that its digest covers."""
     place, what = f"datasets/{dataset}/versions/{version[7:23]}", f"{dataset} {version[7:23]}"
@@ -121,8 +132,9 @@ def _content(folder: str, dataset: str, version: str) -> Iterator[Check]:
         yield Check(what=what, state="bad", found=f"{place}.ndjson is missing or altered")
         return
     count, expected = 0, set()
+    twins = _twins(folder, dataset, version, listing)
     for entry in manifests.decode_entries(listing):
-        path = published_path(dataset, version, entry)
+        path = published_path(dataset, version, entry, twins)
         expected.add(path)
         found = digest_at(REAL, os.path.join(folder, path))
         if found != entry.digest:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kfm.app.runs.queries import find_run
+from kfm.delivery.file_names import twins_in
 from kfm.errors import BadInput
 from kfm.model import refs
 from kfm.model.lineage_edges import ZONES
@@ -151,8 +152,9 @@ def _below(text: str, root: str) -> Iterator[str]:
 
 
 def _entry_at(session: Session, dataset: str, version: str, path: str) -> str:
+    twins = twins_in(session.state, session.objects, dataset, version)
     for entry in entries(session.objects, version):
-        if published_path(dataset, version, entry) == path:
+        if published_path(dataset, version, entry, twins) == path:
             return entry.digest
     return ""
 

@@ -10,6 +10,7 @@ from kfm.app.runs.settlement import settle_session
 from kfm.app.session.datasets import public_retention
 from kfm.app.session.protection_files import is_configured
 from kfm.app.session.session import Session, published_files
+from kfm.delivery.file_names import twins_in
 from kfm.delivery.public_files import Telling, listed, public_list
 from kfm.errors import Broken, Frozen, KfmError
 from kfm.model import manifests, refs
@@ -46,8 +47,9 @@ def expected_files(session: Session, dataset: str) -> Iterator[tuple[str, str, s
     has lost has no digest, so it is reported and never removed: the public copy may be the last one."""
     moves = list(session.state.refs.history(refs.published(dataset)))
     for version in live_versions(moves, public_retention(session, dataset)):
+        twins = twins_in(session.state, session.objects, dataset, version)
         for entry in manifests.entries(session.objects, version):
-            yield published_path(dataset, version, entry), entry.digest, version
+            yield published_path(dataset, version, entry, twins), entry.digest, version
         yield f"{version_path(dataset, version)}.ndjson", listed(session.objects, version)[0], version
         if (move := last_move(moves, version)) is not None:
             yield from _expected_list(session, dataset, move)

@@ -20,6 +20,7 @@ from kfm.errors import Refused
 from kfm.model.canonical import canonical
 from kfm.model.manifests import Key, decode_entry, entries_of
 from kfm.model.records import Step
+from kfm.projections.file_paths import has_capitals
 
 SORT_IN_MEMORY = 50_000
 _encode = msgspec.json.encode
@@ -30,7 +31,7 @@ def write_manifest(
 ) -> tuple[Root, Rows, Tally]:
     """Return the manifest of the new version, its rows that the commit writes, and a tally of the old entries."""
     tally, partition = Tally(), context.trigger.partition
-    new = _distinct(_sorted(context, _new_entries(planned.plan.each(context.world.state), results)))
+    new = _distinct(_sorted(context, _new_entries(planned.plan.each(context.world.state), results)), tally)
     if partition and sealed and before:
         old = entries_of(context.world.objects, before, partition)
         new, sealed = _with_deletions(new, (entry.key for entry in old), tally), False
@@ -103,12 +104,13 @@ def _read(file: Iterable[bytes]) -> Iterator[Line]:
         yield entry.key, text.decode(), 1, entry.size
 
 
-def _distinct(lines: Iterator[Line]) -> Iterator[Line]:
+def _distinct(lines: Iterator[Line], tally: Tally) -> Iterator[Line]:
     previous: tuple[str, ...] | None = None
     for line in lines:
         if line[0] == previous:
             raise _twice(line[0])
         previous = line[0]
+        tally.capitals = tally.capitals or has_capitals(previous)
         yield line
 
 

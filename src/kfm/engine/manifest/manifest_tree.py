@@ -64,6 +64,7 @@ class Tally:
         self.old = 0
         self.deleted = 0
         self.superseded = 0
+        self.capitals = False  # a new key has a capital letter
         self.of_partition = 0  # old entries of the partition, in a run that may delete only those
 
 

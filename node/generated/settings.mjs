@@ -105,6 +105,7 @@ export const NetworkConfig = record("NetworkConfig", {
   max_bytes: [bounded(integer, {"ge": 1, "le": 1125899906842624}), 1099511627776],
   revalidate_s: [bounded(number, {"ge": 0, "le": 31536000}), 86400],
   retries: [bounded(integer, {"ge": 0, "le": 20}), 0],
+  per_host: [bounded(integer, {"ge": 1, "le": 1000}), 6],
 });
 
 export const BucketConfig = record("BucketConfig", {
@@ -299,7 +300,7 @@ export const Config = record("Config", {
   worker_receipts: [bounded(text, {"max": 4096}), ""],
   artifacts: [bounded(text, {"min": 1, "max": 4096}), ".kfm/artifacts"],
   accept_weak_storage: [boolean, false],
-  network: [NetworkConfig.type, {"allow": [], "timeout_s": 30, "total_s": 3600, "max_bytes": 1099511627776, "revalidate_s": 86400, "retries": 0}],
+  network: [NetworkConfig.type, {"allow": [], "timeout_s": 30, "total_s": 3600, "max_bytes": 1099511627776, "revalidate_s": 86400, "retries": 0, "per_host": 6}],
   s3: [map(BucketConfig.type), {}],
   read_from: [list(bounded(text, {"min": 1, "max": 4096})), []],
   execute: [ExecuteConfig.type, {"threads": 4, "window": 4096, "lease_s": 60}],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, NoReturn, TextIO
+from typing import Any, BinaryIO, NoReturn, Protocol, TextIO
 
 from kfm.errors import StorageFailed
 from kfm.parsing.characters import escaped
@@ -39,6 +39,12 @@ def wants_color(stream: TextIO, env: Mapping[str, str], *, no_color: bool) -> bo
     return stream.isatty() and env.get("TERM") != "dumb"
 
 
+class Live(Protocol):
+    """Lines at the bottom of a terminal, which are erased before anything else is printed."""
+
+    def erasure(self) -> str: ...
+
+
 class Screen:
     """The output of a command: data to stdout, messages to stderr."""
 
@@ -59,6 +65,7 @@ class Screen:
         self.is_kfm = True  # false for `python -m updater`, which answers like the Node runner
         self._kept: list[str] | None = None  # output that is written only if the command fails
         self._said: set[str] = set()
+        self.live: Live | None = None  # the lines of several datasets at work
 
     # -- stdout
 
@@ -213,7 +220,7 @@ class Screen:
     def progress(self, stage: str, done: int, total: int) -> None:
         """Show progress as one line on a terminal, at most ten times a second. With --verbose the events report the
         same."""
-        if self.quiet or self.verbose or not self.err.isatty():
+        if not self.is_live:
             return
         from kfm.clock import SystemClock
 
@@ -230,7 +237,14 @@ class Screen:
         self.words(f"\r\x1b[K{(what + count)[: _columns(self.err) - 1]}")
         self._progress_shown = True
 
+    @property
+    def is_live(self) -> bool:
+        """Whether progress is shown: on a terminal, unless --quiet or --verbose is given."""
+        return not (self.quiet or self.verbose) and self.err.isatty()
+
     def _clear(self) -> None:
+        if self.live is not None and (erasure := self.live.erasure()):
+            self.words(erasure)
         if self._progress_shown:
             self.words("\r\x1b[K")
             self._progress_shown = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from kfm.app.runs.execution import Undelivered
     from kfm.app.session.session import Mode, Session
+    from kfm.cli.job_lines import JobLines
     from kfm.config import Resolved
     from kfm.model.records import Receipt
 
@@ -189,13 +190,14 @@ class Tally:
         self._screen = screen
         self._tell_noop = tell_noop
         self.errors: list[dict[str, Any]] = []
-        self._codes: list[int] = []
+        self._codes: list[tuple[str, int]] = []  # with the dataset
+        self._lines: JobLines | None = None
 
     def begins(self, about: str) -> None:
         self._screen.subject = about
 
     def ended(self, receipt: Receipt) -> None:
-        self._codes.append(code_of(receipt, tell_noop=self._tell_noop))
+        self._codes.append((receipt.dataset, code_of(receipt, tell_noop=self._tell_noop)))
         for note in receipt.errors:
             self._screen.fail(_about(receipt.dataset, note.message))
         for note in receipt.warnings:
@@ -204,7 +206,7 @@ class Tally:
             self._screen.say(_about(receipt.dataset, f"advice: {line}"))
 
     def failed(self, about: str, problem: KfmError) -> None:
-        self._codes.append(problem.exit_code)
+        self._codes.append((about, problem.exit_code))
         self.errors.append({"dataset": about, "code": problem.code, "message": problem.message, "hint": problem.hint})
         self._screen.fail(_about(about, str(problem)))
 
@@ -220,14 +222,34 @@ class Tally:
     def undelivered(self, what: Undelivered) -> None:
         dataset, problem, ours = what
         if ours:
-            self._codes.insert(0, problem.exit_code)  # this outweighs the results of runs
+            self._codes.insert(0, (dataset, problem.exit_code))  # this outweighs the results of runs
         told = what.message
         self.errors.append({"dataset": dataset, "code": problem.code, "message": told, "hint": problem.hint})
         self._screen.fail(f"{dataset}: {told}; {problem.hint}" if dataset else f"{told}; {problem.hint}")
 
+    def advanced(self, about: str, stage: str, done: int, total: int) -> None:
+        """Show the progress of one of several datasets at work, a line each on a terminal."""
+        if not self._screen.is_live:
+            return
+        if self._lines is None:
+            from kfm.cli.job_lines import JobLines
+            from kfm.clock import SystemClock
+
+            self._lines = self._screen.live = JobLines(self._screen.err, self._screen.words, SystemClock().monotonic)
+        self._lines.show(about, stage, done, total)
+
+    def stops(self) -> None:
+        self._screen.say("stopping at the next step of each run; once more ends at once")
+
+    def ordered(self, about: Sequence[str]) -> None:
+        """Put codes and errors into the order of these datasets, as if they had run one after another."""
+        at = {name: position for position, name in enumerate(about)}
+        self._codes.sort(key=lambda each: at.get(each[0], len(at)))
+        self.errors.sort(key=lambda each: at.get(each["dataset"], len(at)))
+
     @property
     def code(self) -> int:
-        return together(self._codes)
+        return together([code for _, code in self._codes])
 
 
 def await_sinks(options: argparse.Namespace, session: Session, tally: Tally, datasets: list[str]) -> None:

@@ -31,6 +31,10 @@ class NetworkConfig(Record, frozen=True):
             description="how often an unavailable source is tried again; Python only",
         ),
     ] = 0
+    per_host: Annotated[
+        int,
+        Meta(ge=1, le=1000, description="most requests to one host at a time, of all jobs of one process; Python only"),
+    ] = 6
 
 
 def check_host(document: Document, path: Path, host: str) -> None:

@@ -12,13 +12,14 @@ if TYPE_CHECKING:
 KNOWN_SCHEMES = ("http", "https", "file", "s3")
 
 
-def open_source(uri: str) -> Source:
-    """Return the reader for a URI. A path without a scheme is a local file. Only that reader's module loads."""
+def open_source(uri: str, per_host: int = 6) -> Source:
+    """Return the reader for a URI. A path without a scheme is a local file. Only that reader's module loads. `per_host`
+    is the most requests to one host at a time."""
     scheme = scheme_of(uri)
     if scheme in ("http", "https"):
         from kfm.sources.http import HttpSource
 
-        return HttpSource()
+        return HttpSource(per_host=per_host)
     if scheme in ("file", ""):
         from kfm.sources.local_files import FileSource
 

@@ -19,6 +19,7 @@ from kfm.model.secret_refs import decoded as decoded_text
 from kfm.sources.addresses import is_allowed
 from kfm.sources.connect import Dial, Resolve, connect, dial_tcp, system_resolve, verifying_tls
 from kfm.sources.content_encoding import coding_of, decode_content
+from kfm.sources.host_limits import PER_HOST, one_request
 from kfm.sources.http1 import Budget, Head, HttpBody, Wire, read_head
 from kfm.sources.revalidation import may_revalidate
 from kfm.sources.staging import Intake, check_expectation, too_large
@@ -56,11 +57,14 @@ class HttpSource:
         dial: Dial = dial_tcp,
         tls: Callable[[], ssl.SSLContext] = verifying_tls,
         monotonic: Callable[[], float] = system_monotonic,
+        per_host: int = PER_HOST,
     ) -> None:
+        """`per_host` is the most requests to one host at a time; the time limits begin when a request may."""
         self._resolve = resolve
         self._dial = dial
         self._tls = tls
         self._monotonic = monotonic
+        self._per_host = per_host
 
     def fetch(self, request: FetchRequest, known: Checkpoint | None, objects: Objects) -> Fetched:
         """Fetch the source into the object store. `known` is the checkpoint of the last fetch, used only to ask the
@@ -69,31 +73,50 @@ class HttpSource:
         check_expectation(request)
         _check_headers(request)
         condition = known if known is not None and _may_ask(request, known, objects) else None
-        budget = Budget(
+        budget: Budget | None = None
+        for _ in range(MAX_REDIRECTS + 1):
+            with one_request(here.host, self._per_host):
+                budget = budget or self._budget(request)
+                budget.shown = here.shown()
+                there = self._ask(first, here, request, condition, objects, budget)
+            if isinstance(there, Fetched):
+                return there
+            here = there
+        raise Refused(
+            f"{first.shown()} redirects more than {MAX_REDIRECTS} times", hint="give the final address as the source"
+        )
+
+    def _budget(self, request: FetchRequest) -> Budget:
+        return Budget(
             timeout_ms=request.timeout_ms,
             total_ms=request.total_ms,
             wire_bytes=request.max_bytes + request.max_bytes // 8 + (1 << 20),  # room for heads and chunk sizes
             monotonic=self._monotonic,
         )
-        for _ in range(MAX_REDIRECTS + 1):
-            budget.shown = here.shown()
-            with connect(here, request.allow, budget, resolve=self._resolve, dial=self._dial, tls=self._tls) as sock:
-                wire = Wire(sock, budget)
-                wire.send(_question(here, first, request, condition))
-                stream = io.BufferedReader(wire, 1 << 16)
-                head = read_head(stream, budget.shown)
-                if head.status in _REDIRECTS:
-                    budget.read += stream.tell()
-                    here = _next_hop(first, here, head, request)
-                    continue
-                if head.status == 304:
-                    budget.read += stream.tell()
-                    return _unchanged(request, condition, budget)
-                _check_status(head, request, budget.shown)
-                return _receive(request, HttpBody(stream, head, budget.shown), head, objects, budget)
-        raise Refused(
-            f"{first.shown()} redirects more than {MAX_REDIRECTS} times", hint="give the final address as the source"
-        )
+
+    def _ask(
+        self,
+        first: ParsedUrl,
+        here: ParsedUrl,
+        request: FetchRequest,
+        condition: Checkpoint | None,
+        objects: Objects,
+        budget: Budget,
+    ) -> Fetched | ParsedUrl:
+        """Return what the server at this address answers, or the address that it redirects to."""
+        with connect(here, request.allow, budget, resolve=self._resolve, dial=self._dial, tls=self._tls) as sock:
+            wire = Wire(sock, budget)
+            wire.send(_question(here, first, request, condition))
+            stream = io.BufferedReader(wire, 1 << 16)
+            head = read_head(stream, budget.shown)
+            if head.status in _REDIRECTS:
+                budget.read += stream.tell()
+                return _next_hop(first, here, head, request)
+            if head.status == 304:
+                budget.read += stream.tell()
+                return _unchanged(request, condition, budget)
+            _check_status(head, request, budget.shown)
+            return _receive(request, HttpBody(stream, head, budget.shown), head, objects, budget)
 
 
 def _may_ask(request: FetchRequest, known: Checkpoint, objects: Objects) -> bool:

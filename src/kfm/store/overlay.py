@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from heapq import merge
 from itertools import chain
 
@@ -51,8 +51,12 @@ class OverlayTables:
             if limit == 0:
                 return
 
-    def reading(self) -> AbstractContextManager[object]:
-        return self._base.reading()
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Read several rows of one snapshot. The lock of the memory comes first, as in a transaction: in another order
+        two threads could wait for each other."""
+        with self._top.reading(), self._base.reading():
+            yield
 
     def begin(self, durable: bool = True) -> None:
         self._top.begin(durable)

@@ -5,6 +5,7 @@ A run is durable once the session is settled.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from kfm.operations.move_updater import MoveUpdater
 
 Tell = Callable[[str, KfmError], None]
+_rules_lock = threading.RLock()  # one job at a time adopts rules and recalls: its siblings then find nothing to do
 
 
 def run_trigger(
@@ -64,6 +66,11 @@ def _apply_rules(session: Session, dataset: str, guards: Guards) -> None:
     """Take the rules of the files into force, and recall what is closed. A recall needs no rule that can be read. A dry
     run only shows what would be recalled."""
     is_protected = guards.protection is not None
+    with _rules_lock:
+        _apply_rules_alone(session, dataset, is_protected)
+
+
+def _apply_rules_alone(session: Session, dataset: str, is_protected: bool) -> None:
     has_rules = is_protected or closes_a_dataset(session.resolved) or bool(session.config.policy.folder)
     if has_rules and session.mode == "write":
         from kfm.app.authority.rule_adoption import adopt_rules

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from kfm.app.session.work_slots import idle
 from kfm.clock import parse_instant, rfc3339
 from kfm.engine import heartbeat
 from kfm.engine.run_context import RunContext
@@ -95,7 +96,8 @@ def _wait(session: Session, asked: SlotRequest, context: RunContext, *, patient:
             session.log.event("pool.awaited", pool=asked.pool, dataset_ids=[trigger.dataset])
             waits = True
         session.progress(f"waiting for pool {asked.pool}", 0, 0)
-        session.clock.sleep(PAUSE_S)
+        with idle():
+            session.clock.sleep(PAUSE_S)
         check_wanted(session, trigger, unfinished)
         if _is_cancelled(session, unfinished):
             leave(session.state, asked)

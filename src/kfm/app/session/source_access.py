@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kfm.app.session.work_slots import idle
 from kfm.config.s3_settings import BucketConfig
 from kfm.errors import Denied, KfmError
 from kfm.model.ports import Source
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from kfm.config import DatasetConfig, Resolved
     from kfm.config.source_settings import SourceConfig
     from kfm.engine.protected.protection import Protection
-    from kfm.model.ports import Log
+    from kfm.model.ports import Log, Objects
+    from kfm.model.records import Checkpoint, Fetched, FetchRequest
     from kfm.sources.decompression import Wrapping
     from kfm.sources.s3 import S3Store
     from kfm.sources.source_secrets import Secrets
@@ -66,19 +68,21 @@ class SourceOpener:
         return reader
 
     def _reader(self, uri: str) -> Source:
-        scheme = scheme_of(uri)
+        scheme, network = scheme_of(uri), self._resolved.config.network
         if scheme == "s3":
+            from kfm.sources.http import HttpSource
             from kfm.sources.s3 import S3Source
 
-            reader: Source = S3Source(self._store)
+            reader: Source = S3Source(self._store, http=HttpSource(per_host=network.per_host))
         else:
-            reader = open_source(uri)
-        retries = self._resolved.config.network.retries
-        if not retries or scheme in ("", "file"):
+            reader = open_source(uri, network.per_host)
+        if scheme in ("", "file"):
             return reader
-        from kfm.sources.retry import RetrySource
+        if network.retries:
+            from kfm.sources.retry import RetrySource
 
-        return RetrySource(reader, retries, self._clock, self._tell)
+            reader = RetrySource(reader, network.retries, self._clock, self._tell)
+        return _IdleSource(reader)
 
     def _tell(self, source: str, attempt: int, wait_ms: int, problem: KfmError) -> None:
         self._log.event("source.retried", source=source or "unnamed", attempt=attempt, wait_ms=wait_ms, error=problem)
@@ -112,6 +116,17 @@ class SourceOpener:
                 hint="put the label on the address of the archive, and on the bytes of what is in it",
                 rule="label.archive",
             )
+
+
+class _IdleSource:
+    """A source over the network: while a job waits for it, another job computes."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def fetch(self, request: FetchRequest, known: Checkpoint | None, objects: Objects) -> Fetched:
+        with idle():
+            return self._source.fetch(request, known, objects)
 
 
 def _wrapped(source: SourceConfig | None) -> Wrapping | None:

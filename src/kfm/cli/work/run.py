@@ -48,6 +48,9 @@ def arguments(parser: Parser) -> None:
             "--partition", default="", metavar="P", help="one part of the dataset, e.g. a day or a tile"
         )
         parser.add_wait()
+        add_jobs(parser)
+    else:
+        parser.set_defaults(jobs="1")
     parser.set_defaults(partition="", wait=False)
     parser.add_argument("--force", action="store_true", help="run again although nothing changed; needs --reason")
     parser.add_argument(
@@ -75,7 +78,7 @@ def plain(argv: list[str], program: str = "kfm") -> argparse.Namespace | None:
     found: Any = SimpleNamespace(
         **DEFAULTS, version=False, command="run", handler=run, reports=True, dataset=names, dry_run=False, window="",
         partition="", force=False, allow_deletions=None, abandon=False, artifacts=None, exit_code=False, reason="",
-        actor=None, wait=False, typed=argv,
+        actor=None, wait=False, jobs=None if program == "kfm" else "1", typed=argv,
     )  # fmt: skip
     if program == "kfm":
         found.wait_limit = WAIT_LIMIT_S
@@ -94,12 +97,14 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
     folder = artifacts_folder(options, resolved)
     stamp = _check_schedules(options, resolved) if screen.is_kfm else ""
     events: list[dict[str, Any]] = []
-    from kfm.app.runs.execution import run_request, work
+    jobs = requested_jobs(options, resolved, names)
+    from kfm.app.runs.execution import run_request
+    from kfm.app.runs.parallel_runs import work_in_jobs
 
     with opened(options, screen, "dry" if options.dry_run else "write", resolved, events) as session:
         tally = Tally(screen, tell_noop=options.exit_code)
         meant = {"window": window, "partition": partition, **overrides, **who}
-        outcome = work(session, (run_request(name, **meant) for name in names), tally)
+        outcome = work_in_jobs(session, [run_request(name, **meant) for name in names], tally, jobs)
         if stamp and not options.dry_run:
             from kfm.app.maintenance.check_stamp import keep
 
@@ -111,6 +116,24 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
         show_runs(session, screen, tally, outcome)
         tell_promoted(session, screen, outcome)
         return tally.code
+
+
+def add_jobs(parser: Parser) -> None:
+    parser.add_argument(
+        "--jobs", metavar="N", help="datasets at work at a time (default: by the processors and memory; 1: one by one)"
+    )
+
+
+def requested_jobs(options: argparse.Namespace, resolved: Resolved, names: list[str]) -> int:
+    """Return how many datasets may be at work at a time. BadInput if --jobs is not a number from 1 to 1000."""
+    text = options.jobs
+    if text is not None and not (text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= 1000):
+        raise BadInput(f"--jobs {printable(text)} is not a number of jobs", hint="give a whole number from 1 to 1000")
+    if text is not None or len(names) < 2:
+        return int(text or 1)
+    from kfm.app.runs.parallel_jobs import job_count
+
+    return job_count(resolved.config, names)
 
 
 def _check_schedules(options: argparse.Namespace, resolved: Resolved) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -81,6 +82,9 @@ _AUDITED = (
 )  # fmt: skip
 _hook_installed = False
 _watching: set[int] = set()  # the threads that are making a plan
+_collector = threading.Lock()
+_collects = True  # whether the collector was enabled before the first of these plans
+_pauses: list[None] = []  # one for each plan that is being made
 
 
 def _audit(event: str, _arguments: tuple[Any, ...]) -> None:
@@ -179,8 +183,7 @@ def pure() -> Iterator[None]:
     if not _hook_installed:
         sys.addaudithook(_audit)
         _hook_installed = True
-    collecting = gc.isenabled()
-    gc.disable()  # finalisers and callbacks of the collector are not part of the plan
+    _pause_collector()
     profiled = sys.getprofile() is not None  # a profiler uses the hook; the audit hook still checks
     thread = _current_thread()
     _watching.add(thread)
@@ -192,5 +195,21 @@ def pure() -> Iterator[None]:
         if not profiled:
             sys.setprofile(None)
         _watching.discard(thread)
-        if collecting:
+        _resume_collector()
+
+
+def _pause_collector() -> None:
+    """Disable the collector while any thread makes a plan: its finalisers and callbacks are not part of a plan."""
+    global _collects
+    with _collector:
+        if not _pauses:
+            _collects = gc.isenabled()
+            gc.disable()
+        _pauses.append(None)
+
+
+def _resume_collector() -> None:
+    with _collector:
+        _pauses.pop()
+        if not _pauses and _collects:
             gc.enable()

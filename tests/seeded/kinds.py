@@ -37,7 +37,7 @@ KINDS: dict[str, Bug] = {
         f"{HERE}::test_only_the_tile_that_changed_is_new",
     ),
     "U17 correction": Bug(
-        "kfm.app.runs.run_control:_apply_rules",
+        "kfm.app.runs.run_control:_apply_rules_alone",
         "        session.recalled += recall(session)\n",
         "        pass\n",
         f"{HERE}::test_what_a_label_closes_is_taken_back_and_the_rest_stays",

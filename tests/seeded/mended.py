@@ -18,7 +18,27 @@ RENAMED = "tests/engine/protected/test_mask_renamed.py"
 REQUIRED = "tests/policy/test_required.py"
 REVIEWS = "tests/cli/test_review_rules.py"
 
+BOTH = "tests/policy/test_both_gates.py"
+
 MENDED: dict[str, Bug] = {
+    "a yes about Processed opens Work": Bug(
+        "kfm.policy.decision:Decider.allows_both",
+        "if not about_work.is_yes(*work.subjects) or not",
+        "if not",
+        f"{BOTH}::test_an_answer_that_is_not_two_clean_yeses_opens_neither_gate",
+    ),
+    "a decision is reused for another digest": Bug(
+        "kfm.policy.decision:Decider._weighed",
+        "if verdict.question != echo or verdict.subjects != asked.subjects:",
+        "if False:",
+        f"{BOTH}::test_a_decision_is_never_reused_for_another_digest",
+    ),
+    "each gate of public data costs an evaluation": Bug(
+        "kfm.engine.zone_gates:_is_plain",
+        "return told and",
+        "return False and told and",
+        "tests/engine/test_run_cost.py::test_a_run_of_public_data_asks_both_gates_in_one_evaluation",
+    ),
     "without keys.json there is no brake": Bug(
         "kfm.app.session.key_list_file:key_list_in_force",
         "if resolved.only_closes else None",

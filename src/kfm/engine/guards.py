@@ -11,7 +11,7 @@ from kfm.engine.stage_results import Warrant
 from kfm.model.ports import Tx
 from kfm.model.records import Classification, Lease, Receipt, RefMove, SourceRef, Trigger
 from kfm.model.updater import Updater
-from kfm.model.zone_requests import Gate, Rules, StepGate
+from kfm.model.zone_requests import BothGates, Gate, Rules, StepGate
 
 if TYPE_CHECKING:  # a run of public data loads none of these
     from kfm.engine.protected.protection import Protection
@@ -49,6 +49,7 @@ class Guards(Struct):
 
     gate: Gate  # before the Published zone
     step_gate: StepGate  # before the Work and Processed zones
+    both_gates: BothGates | None = None  # both at once, for plainly public data; None: each is asked alone
     rules: Rules | None = None  # digest and epoch under which the gates decide; None: they cannot change during a run
     epoch: int = 0  # of the labels when the run began
     epoch_now: Callable[[], int] | None = None  # of the labels when it commits

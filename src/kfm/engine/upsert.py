@@ -52,9 +52,11 @@ def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assem
         release(context, planned, executed)
     context.world.progress("commit", 0, 0)
     partition = context.trigger.partition
-    before = context.world.state.refs.at(refs.processed(context.dataset))
+    with context.world.state.reading():
+        before = context.world.state.refs.at(refs.processed(context.dataset))
+        kept = carried_from(context, before)
+        moves += _moves_below(context, planned)
     sealed = plan.complete and bool(inputs) and all(source.complete for source in inputs)
-    kept = carried_from(context, before)
     made, rows, tally = write_manifest(context, planned, executed.results, kept, sealed)
     _check_deletions(context, tally)
     version = DatasetVersion(
@@ -92,7 +94,7 @@ def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assem
         "keys": made.entries,
     }
     decision = admit_to_processed(context, run, inputs, version)
-    moves += _zone_moves(context, planned, before, made.digest)
+    moves += _processed_moves(context, before, made.digest)
     return Assembled(moves, version, changes, rows, [decision], of=of)
 
 
@@ -129,20 +131,22 @@ def _carry_key(standing: Classification | None) -> tuple[object, ...]:
     return standing.level, standing.resolution, standing.custodians
 
 
-def _zone_moves(context: RunContext, planned: Planned, before: str, after: str) -> list[RefMove]:
+def _moves_below(context: RunContext, planned: Planned) -> list[RefMove]:
+    """Return the moves in Raw and Quarantine: the sources of this run, and what it quarantines or releases."""
     state = context.world.state
     moves = []
     for i, source in enumerate(planned.inputs):
         name = f"{context.ref_in('raw')}/{i}"
         if state.refs.at(name) != source.content_hash and source.content_hash:
             moves.append(RefMove(ref=name, before=state.refs.at(name), after=source.content_hash))
-    moves += quarantine_moves(context, planned.inspected.held)
+    return moves + quarantine_moves(context, planned.inspected.held)
+
+
+def _processed_moves(context: RunContext, before: str, after: str) -> list[RefMove]:
     ref = zone_ref("processed", context.dataset, context.trigger)
     if preview_of(context.trigger):  # a preview starts from the processed version and has a ref of its own
-        before = state.refs.at(ref)
-    if before != after:
-        moves.append(RefMove(ref=ref, before=before, after=after))
-    return moves
+        before = context.world.state.refs.at(ref)
+    return [RefMove(ref=ref, before=before, after=after)] if before != after else []
 
 
 def _check_deletions(context: RunContext, tally: Tally) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kfm.engine.run_context import RunContext
 from kfm.errors import Conflict, Denied, Moved, Sovereignty
+from kfm.model.names import is_digest
 from kfm.model.records import DatasetVersion, Decision, Obligation, RefMove, Run, SourceRef
 from kfm.model.zone_requests import StepUp
 
@@ -17,18 +18,41 @@ THEIRS = ("care.", "zone.sealed", "zone.usable", "fair.accessible")
 
 
 def admit_to_work(context: RunContext, run: Run, inputs: list[SourceRef]) -> None:
-    """Ask the gate before the Work zone. Denied if it refuses. An operation reads no source, so no gate is asked."""
+    """Ask the gate before the Work zone. Denied if it refuses. An operation reads no source, so no gate is asked.
+
+    The request of plainly public data is decided together with the one for Processed, before anything is committed.
+    """
     if context.updater.moves_only:
         return
-    step = StepUp(to="work", subject=run.input_hash, asking=context.asking(), run=run, inputs=inputs)
-    _taken(context, step, context.guards.step_gate(step))
+    step = _into_work(context, run, inputs)
+    if context.guards.both_gates is None or not _is_plain(step):
+        _taken(context, step, context.guards.step_gate(step))
+
+
+def _into_work(context: RunContext, run: Run, inputs: list[SourceRef]) -> StepUp:
+    return StepUp(to="work", subject=run.input_hash, asking=context.asking(), run=run, inputs=inputs)
+
+
+def _is_plain(step: StepUp) -> bool:
+    """Return whether a request is about data that nothing closes, and says who asks for what and why. The shipped
+    policies refuse no such request; any other is asked before the plan. The answer does not change during a run."""
+    asking, run = step.asking, step.run
+    if step.standing is not None and step.standing.level != "public":
+        return False
+    told = all(text.strip() for text in (asking.who, asking.what, asking.why, run.dataset)) and asking.when_ms > 0
+    return told and run.metadata.get("sensitivity") in (None, "public") and is_digest(step.subject)
 
 
 def admit_to_processed(context: RunContext, run: Run, inputs: list[SourceRef], version: DatasetVersion) -> Decision:
-    """Ask the gate before the Processed zone, and return its decision. Denied if it refuses."""
-    step = StepUp(
-        to="processed", subject=version.digest, asking=context.asking(), run=run, inputs=inputs, version=version
-    )
+    """Ask the gate before the Processed zone, and return its decision. Denied if it refuses. A request for Work that
+    waited is decided with it; without two clean yeses each gate is asked alone."""
+    work = _into_work(context, run, inputs)
+    step = StepUp(to="processed", subject=version.digest, asking=work.asking, run=run, inputs=inputs, version=version)
+    if context.guards.both_gates is not None and _is_plain(work):
+        both = context.guards.both_gates(work, step) if _is_plain(step) else None
+        if both is not None and both.allow is True and both.subject == step.subject:
+            return both
+        _taken(context, work, context.guards.step_gate(work))
     decision = context.guards.step_gate(step)
     _taken(context, step, decision)
     return decision

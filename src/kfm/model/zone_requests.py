@@ -48,4 +48,5 @@ class Gate(Protocol):
 
 
 StepGate = Callable[[StepUp], Decision]
+BothGates = Callable[[StepUp, StepUp], Decision | None]  # Work and Processed; None: each must be asked alone
 Rules = Callable[[], tuple[str, int]]  # returns the current digest of the policies and epoch of the labels

@@ -21,10 +21,11 @@ from kfm.policy.questions import (
     EngineVerdict,
     PolicyDecision,
     PolicyQuestion,
+    both_from,
     encode_question,
     verdict_from,
 )
-from kfm.policy.rego_engines import Embedded, Engine, Opa, Unanswered
+from kfm.policy.rego_engines import BOTH, Embedded, Engine, Opa, Unanswered
 
 MAX_QUESTION = 1 << 20
 
@@ -48,7 +49,7 @@ class Decider:
         if len(body) > MAX_QUESTION:
             return self._no(question, "question.large", "question: it is too large")
         echo = hashlib.sha256(body).hexdigest()
-        told = body[:-1] + b',"question":"' + echo.encode() + b'"}'
+        told = _with_echo(body, echo)
         decision = self._asked(asked, asked.gate, told, echo)
         if decision.allow is True and self._policies.has_own:
             own = self._asked(asked, "own", told, echo)
@@ -56,6 +57,32 @@ class Decider:
                 return own
             return msgspec.structs.replace(decision, warnings=[*decision.warnings, *own.warnings])
         return decision
+
+    def allows_both(self, work: PolicyQuestion, processed: PolicyQuestion) -> PolicyDecision | None:
+        """Decide about Work and Processed in one evaluation. Return the decision about Processed if both are a yes
+        without obligations; None otherwise: the caller then asks each question alone, and gets its reasons.
+
+        Each answer must be about its own question and digest, as if it had been asked alone. The decision has no
+        warnings.
+        """
+        if self._policies.has_own or not self._engine.asks_both:
+            return None
+        try:
+            bodies = [encode_question(work), encode_question(processed)]
+            echoes = [hashlib.sha256(body).hexdigest() for body in bodies]
+            first, second = (_with_echo(*each) for each in zip(bodies, echoes, strict=True))
+            if len(first) + len(second) > MAX_QUESTION:
+                return None
+            both = both_from(self._engine.ask(BOTH, second[:-1] + b',"work":' + first + b"}"))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:
+            return None  # not an answer; asked alone, each question is a no with its reason, or gets its answer
+        about_work = self._weighed(work, both.work, echoes[0])
+        about_processed = self._weighed(processed, both.processed, echoes[1])
+        if not about_work.is_yes(*work.subjects) or not about_processed.is_yes(*processed.subjects):
+            return None
+        return None if about_work.obligations or about_processed.obligations else about_processed
 
     def _asked(self, asked: PolicyQuestion, gate: str, body: bytes, echo: str) -> PolicyDecision:
         try:
@@ -120,6 +147,11 @@ class Decider:
             warnings=[reason.msg for reason in verdict.warn],
             obligations=verdict.obligations if verdict.allow else [],
         )
+
+
+def _with_echo(body: bytes, echo: str) -> bytes:
+    """Return a question with its own digest, which the answer must repeat."""
+    return body[:-1] + b',"question":"' + echo.encode() + b'"}'
 
 
 def _when(asked: PolicyQuestion) -> int:

@@ -92,6 +92,15 @@ def step_gate(step: StepUp, *, decider: Decider | None = None, evidence: Evidenc
     return decision.recorded(f"{step.to}.checklist", step.subject)
 
 
+def both_gates(
+    work: StepUp, processed: StepUp, *, decider: Decider | None = None, evidence: Evidence = NO_EVIDENCE
+) -> records.Decision | None:
+    """Decide about Work and Processed in one evaluation. Return the decision about Processed if both are a yes; None
+    if each gate must be asked alone."""
+    found = (decider or embedded()).allows_both(step_up(work, evidence), step_up(processed, evidence))
+    return found.recorded(f"{processed.to}.checklist", processed.subject) if found is not None else None
+
+
 def _recorded(decision: PolicyDecision, move: RefMove, details: list[tuple[str, str]]) -> records.Decision:
     """Return the decision with the places of failed rules, which the rules themselves do not name. That the bytes were
     not read is reported only if nothing else failed.

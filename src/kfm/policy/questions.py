@@ -326,6 +326,13 @@ class EngineVerdict(Record, frozen=True):
     policy: str
 
 
+class BothVerdicts(Record, frozen=True):
+    """An engine's answers to the questions about Work and Processed, from one evaluation."""
+
+    work: EngineVerdict
+    processed: EngineVerdict
+
+
 class PolicyDecision(Record, frozen=True):
     """The decision point's answer. Only a literal true about exactly the requested digests allows anything."""
 
@@ -374,6 +381,7 @@ def _duty(obligation: Obligation) -> records.Obligation:
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _QUESTION = msgspec.json.Decoder(PolicyQuestion)
 _VERDICT = msgspec.json.Decoder(EngineVerdict)
+_BOTH = msgspec.json.Decoder(BothVerdicts)
 
 
 def encode_question(question: PolicyQuestion) -> bytes:
@@ -385,3 +393,7 @@ def encode_question(question: PolicyQuestion) -> bytes:
 
 def verdict_from(answer: bytes | str) -> EngineVerdict:
     return _VERDICT.decode(answer)
+
+
+def both_from(answer: bytes | str) -> BothVerdicts:
+    return _BOTH.decode(answer)

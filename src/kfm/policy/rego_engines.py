@@ -34,6 +34,8 @@ class Unanswered(Exception):
 class Engine(Protocol):
     name: str
 
+    asks_both: bool  # whether it knows the gate `both`, which decides about Work and Processed in one evaluation
+
     def ask(self, gate: str, body: bytes) -> bytes | str:
         """Return the verdict of a gate as JSON, unchecked."""
         ...
@@ -50,6 +52,7 @@ class Embedded:
     """
 
     name = "embedded"
+    asks_both = True
 
     def __init__(self, policies: Policies) -> None:
         self._policies = policies
@@ -79,14 +82,52 @@ class Embedded:
         return machine
 
 
-KEPT = ("minimum", "zone")  # the gates that runs use: their compiled programs ship with the product
+BOTH = "both"
+KEPT = ("minimum", "zone", BOTH)  # the gates that runs use: their compiled programs ship with the product
 _FOLDER = os.path.join(os.path.dirname(__file__), "compiled")
+# One evaluation of two questions. The question about Processed is the input, the one about Work is `input.work`. Only
+# reasons to refuse are wanted: warnings of a yes about public data are not recorded.
+_BOTH = """package kfm.both
+
+verdict := {
+	"work": {
+		"allow": data.kfmwork.zone.allow,
+		"deny": data.kfmwork.zone.deny,
+		"warn": [],
+		"obligations": data.kfmwork.zone.obligations,
+		"subjects": input.work.subjects,
+		"question": input.work.question,
+		"policy": data.kfmwork.zone.policy,
+	},
+	"processed": {
+		"allow": data.kfm.zone.allow,
+		"deny": data.kfm.zone.deny,
+		"warn": [],
+		"obligations": data.kfm.zone.obligations,
+		"subjects": input.subjects,
+		"question": input.question,
+		"policy": data.kfm.zone.policy,
+	},
+}
+"""
 
 
 def _program(policies: Policies, gate: str) -> Any:
     import regorus
 
-    return regorus.Program.compile_from_modules(policies.data, list(policies.files), [f"data.kfm.{gate}.verdict"])
+    files = list(policies.files)
+    if gate == BOTH:
+        files += [*((f"work/{name}", _about_work(text)) for name, text in policies.files), ("both.rego", _BOTH)]
+    return regorus.Program.compile_from_modules(policies.data, files, [f"data.kfm.{gate}.verdict"])
+
+
+def _about_work(text: str) -> str:
+    """Return a policy that reads its question from `input.work`. The compiler knows no `with input as`, so the rules
+    are there a second time, in packages of their own."""
+    import re
+
+    text = re.sub(r"^package kfm\.", "package kfmwork.", text, flags=re.MULTILINE)
+    return re.sub(r"\binput\.", "input.work.", re.sub(r"\bdata\.kfm\.(?!bundle\b)", "data.kfmwork.", text))
 
 
 def compiled(policies: Policies, gate: str) -> str:
@@ -119,6 +160,7 @@ class Opa:
     policies names none: it is asked for their texts, and answers only if they are `policies`."""
 
     name = "opa"
+    asks_both = False
 
     def __init__(self, url: str, *, timeout_s: float = 2.0, policies: Policies | None = None) -> None:
         from urllib.parse import urlsplit

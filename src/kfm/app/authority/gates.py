@@ -40,6 +40,7 @@ class Gates:
         self._dataset = dataset
         self._declared = declared
         self._decider: Decider | None = None
+        self._has_signed_policies: bool | None = None
 
     def published(
         self, state: State, objects: Objects, move: RefMove, *, asking: Asking, read: bool = True
@@ -70,6 +71,28 @@ class Gates:
 
         return step_gate(step, decider=self.decider(), evidence=self.evidence(step.asking.when_ms))
 
+    def both(self, work: StepUp, processed: StepUp) -> Decision | None:
+        """Return the decision about Processed if Work and Processed are allowed in one evaluation; None if each gate
+        must be asked alone."""
+        from kfm.policy.promotion_gate import both_gates
+
+        evidence = self.evidence(processed.asking.when_ms)
+        return both_gates(work, processed, decider=self.decider(), evidence=evidence)
+
+    def may_wait(self) -> bool:
+        """Return whether the gate before Work may be asked together with the one before Processed: nothing here is
+        labelled, and only the shipped policies decide."""
+        config = self._resolved.config
+        if config.labels or config.custodians or config.policy.folder or config.policy.url:
+            return False
+        return not self.has_signed_policies()
+
+    def has_signed_policies(self) -> bool:
+        """Return whether signed policies are in force here. It is read once for a run."""
+        if self._has_signed_policies is None:
+            self._has_signed_policies = self._session is not None and bool(self._session.state.refs.at(refs.POLICY))
+        return self._has_signed_policies
+
     def rules(self) -> tuple[str, int]:
         """Return the digest of the policies and the epoch of the labels. The commit compares both again."""
         if not self._resolved.config.policy.folder:
@@ -82,7 +105,7 @@ class Gates:
 
     def decider(self) -> Decider:
         if self._decider is None:
-            if self._session is not None and self._session.state.refs.at(refs.POLICY):
+            if self._session is not None and self.has_signed_policies():
                 from kfm.app.authority.signed_policies import check_policies
 
                 check_policies(self._session)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kfm.app.authority.classification import classification_now, declared_settings, readable_protection, world_of
 from kfm.app.authority.gates import Gates
+from kfm.app.session.protection_files import is_needed
 from kfm.app.session.session import trust_of
 from kfm.engine.guards import Guards
 from kfm.engine.run_context import RunContext, Work
@@ -45,10 +46,14 @@ def guards_of(session: Session, dataset: str) -> Guards:
     """Return everything that may refuse a run of this dataset."""
     gates = Gates(session.resolved, dataset, declared_settings(session, dataset).metadata, session)
     epoch = _epoch(gates)  # read before the labels: the commit notices a change in between
-    protection, unready = readable_protection(session, dataset)
+    with session.state.reading():
+        has_protection = is_needed(session.resolved, session.state)
+        may_wait = not has_protection and gates.may_wait()
+    protection, unready = readable_protection(session, dataset) if has_protection else (None, None)
     return Guards(
         gate=gates.published,
         step_gate=gates.step,
+        both_gates=gates.both if may_wait else None,
         rules=gates.rules,
         epoch=epoch,
         epoch_now=partial(_epoch, gates),

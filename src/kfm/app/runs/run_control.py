@@ -20,7 +20,7 @@ from kfm.app.authority.classification import (
 from kfm.app.authority.run_setup import context_of, guards_of
 from kfm.app.runs.trigger_request import default_actor, trigger_updater
 from kfm.app.session.datasets import dataset_updater
-from kfm.app.session.protection_files import can_close, closes_a_dataset
+from kfm.app.session.protection_files import closes_a_dataset
 from kfm.engine.run import run
 from kfm.errors import Broken, Corrupt, KfmError, Refused
 from kfm.model.preview_records import preview_of
@@ -65,18 +65,19 @@ def run_trigger(
 def _apply_rules(session: Session, dataset: str, guards: Guards) -> None:
     """Take the rules of the files into force, and recall what is closed. A recall needs no rule that can be read. A dry
     run only shows what would be recalled."""
-    is_protected = guards.protection is not None
     with _rules_lock:
-        _apply_rules_alone(session, dataset, is_protected)
+        _apply_rules_alone(session, dataset, guards)
 
 
-def _apply_rules_alone(session: Session, dataset: str, is_protected: bool) -> None:
+def _apply_rules_alone(session: Session, dataset: str, guards: Guards) -> None:
+    is_protected = guards.protection is not None
     has_rules = is_protected or closes_a_dataset(session.resolved) or bool(session.config.policy.folder)
     if has_rules and session.mode == "write":
         from kfm.app.authority.rule_adoption import adopt_rules
 
         adopt_rules(session, dataset)
-    if is_protected or can_close(session.resolved, session.state):
+    # Without protection and without a mistake in its files nothing was protected when the guards were made.
+    if is_protected or closes_a_dataset(session.resolved) or guards.check_labels is not None:
         from kfm.app.authority.recall import recall
 
         session.recalled += recall(session)

@@ -69,16 +69,18 @@ def test_axe_would_have_found_something(browser: Browser, page_file: Path, tmp_p
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pages of a catalog, and the drawing of what is made of what."""
+    """The pages of the public folder, and the drawing of what is made of what."""
     site = Installation(tmp_path_factory.mktemp("shelf"))
     site.kfm("init", ".")
+    with (site.folder / "kfm.yml").open("a") as config:
+        config.write("pages: true\n")
     site.kfm("run")
     site.kfm("promote", "rain-gauges", "--reason", "first edition")
     site.kfm("lineage", "graph", "--format", "html", "--out", "graph.html")
     return site.folder
 
 
-PAGES = ("catalog/index.html", "catalog/rain-gauges/index.html", "graph.html")
+PAGES = ("public/index.html", "public/datasets/rain-gauges/index.html", "graph.html")
 
 
 @pytest.mark.xdist_group("chromium")
@@ -86,9 +88,7 @@ PAGES = ("catalog/index.html", "catalog/rain-gauges/index.html", "graph.html")
     ("name", "scheme"),
     sampled(zip(PAGES * 2, ("light", "dark") * 3, strict=True), keep=3),
 )
-def test_pages_of_a_catalog_and_the_graph_are_for_everybody(
-    browser: Browser, shelf: Path, name: str, scheme: str
-) -> None:
+def test_public_pages_and_the_graph_are_for_every_reader(browser: Browser, shelf: Path, name: str, scheme: str) -> None:
     with reading(browser, shelf / name, bypass_csp=True, color_scheme=scheme) as (page, asked):
         assert violations(page) == []
         assert asked == [(shelf / name).resolve().as_uri()]

@@ -225,6 +225,7 @@ def test_a_page_is_said_to_be_one_and_what_it_is_made_from_is_verified(proving: 
     settings, page = Path("kfm.yml").read_text(), Path("public", name)
     Path("kfm.yml").write_text(settings + "pages: true\n")
     assert proving("run").code == 0 and page.is_file()
+    assert proving("catalog", "build").code == 0, "it links to the pages"
     answer = proving("verify", str(page), "--json")
     assert answer.code == 0, answer.out
     file, *made_from = answer.data["checks"]

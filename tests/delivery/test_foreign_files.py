@@ -86,7 +86,7 @@ def test_before_anything_was_published_there_need_be_no_catalog_and_after_a_with
         site.publish(session, {"a": "1"})
         run_operation(session, "rollback", "demo", {"to": "nothing", "ref": "published/demo"})
         settle_session(session)
-        left = {"catalog.json", "catalog.jsonld", "index.html"}
+        left = {"catalog.json", "catalog.jsonld"}
         assert differences(session) == [] and set(tree(site.folder / "catalog")) == left
         (site.folder / "catalog/catalog.json").unlink()
         assert [each.path for each in differences(session)] == ["catalog.json"]

@@ -21,8 +21,12 @@ from tests.delivery.sites import Site
 from tests.sampling import sampled
 
 LINK = re.compile(r'href="([^"]*)"')
-ROW = re.compile(r'<a href="([^"]*)">([^<]*)</a></td><td>([\d,]+)</td><td><code>([0-9a-f]{64})</code>')
-MINE = "datasets/demo/index.html"
+ROW = re.compile(
+    r'<a href="([^"]*)">([^<]*)</a></td><td class="n"><span title="([\d,]+) bytes?">[^<]*</span></td>'
+    r'<td><code title="sha256:([0-9a-f]{64})">'
+)
+MINE, HOW = "datasets/demo/index.html", "datasets/demo/explanation.html"
+THEIRS = ["datasets/other/explanation.html", "datasets/other/index.html", "index.html"]
 
 
 @pytest.fixture
@@ -47,7 +51,7 @@ def leads(site: Site) -> list[Path]:
     for name in there(site):
         here = (site.folder / "public" / name).parent
         links = [unescape(link) for link in LINK.findall(page(site, name))]
-        found += [Path(os.path.normpath(here / link)) for link in links if "://" not in link]
+        found += [Path(os.path.normpath(here / link)) for link in links if ":" not in link and link[0] != "#"]
     return found
 
 
@@ -59,9 +63,9 @@ def test_pages_name_licence_versions_and_files_with_links_to_these_very_bytes(si
     with site.open() as session:
         first = site.publish(session, {"a": "1", "b": "2"})
         second = site.publish(session, {"a": "1", "b": "3"})
-    assert there(site) == [MINE, "index.html"]
+    assert there(site) == [HOW, MINE, "index.html"]
     told = page(site, MINE)
-    assert "<h1>The demo</h1>" in told and "Rows of demo" in told and "CC0-1.0" in told and "<script" not in told
+    assert "<h1>The demo</h1>" in told and "Rows of demo" in told and "CC0-1.0" in told
     assert second in told and first[7:19] in told
     rows = ROW.findall(told)
     assert [row[1] for row in rows] == ["row / a", "row / b"]
@@ -96,10 +100,13 @@ def test_a_page_goes_back_with_its_version_and_goes_with_the_last(site: Site) ->
         before = {path: page(site, path) for path in there(site)}
         site.publish(session, {"a": "2"})
         assert page(site, MINE) != before[MINE]
+        second = session.state.refs.at("published/demo")
         site.operate(session, "rollback")
-        assert {path: page(site, path) for path in there(site)} == before
+        after = {path: page(site, path) for path in there(site)}
+        assert "Withdrawn" in after[MINE] and second[7:19] in after[MINE], "it says so"
+        assert {**after, MINE: ""} == {**before, MINE: ""}
         site.operate(session, "rollback", {"to": "nothing", "ref": "published/demo"})
-    assert there(site) == ["datasets/other/index.html", "index.html"]
+    assert there(site) == THEIRS
     assert "The demo" not in page(site, "index.html") and "The other" in page(site, "index.html")
     assert kfm(site, "reconcile", "--public") == 0
 
@@ -114,7 +121,7 @@ def test_a_freeze_keeps_a_page_as_it_is_and_keeps_no_withdrawal_from_it(site: Si
         assert page(site, MINE) == before and "The demo" in page(site, "index.html")
         assert kfm(site, "reconcile", "--public") == 0
         site.operate(session, "rollback", {"to": "nothing", "ref": "published/demo"})
-        assert there(site) == ["datasets/other/index.html", "index.html"]
+        assert there(site) == THEIRS
         assert "The demo" not in page(site, "index.html")
 
 
@@ -145,11 +152,31 @@ def test_what_was_public_before_gets_its_pages_with_the_next_command(site: Site)
     assert there(site) == []
     config.write_text(text)
     assert kfm(site, "run", "demo") == 0
-    assert there(site) == [MINE, "index.html"]
+    assert there(site) == [HOW, MINE, "index.html"]
     config.write_text(text.replace("pages: true\n", ""))  # and go, where nobody wants them any more
     assert kfm(site, "reconcile", "--public") == 3
     assert kfm(site, "reconcile", "--public", "--repair") == 0
     assert MINE not in there(site)
+
+
+def test_no_name_breaks_out_of_a_page(site: Site) -> None:
+    config = site.folder / "kfm.yml"
+    config.write_text(config.read_text().replace("The demo", '"<script>alert(1)</script>\\" onload=x"'))
+    with site.open() as session:
+        site.publish(session, {"<img>": "</script><img>"})
+    for path in there(site):
+        assert "<script>" not in page(site, path) and "<img" not in page(site, path)
+        assert "&lt;script&gt;" in page(site, path)
+        assert page(site, path).count("</script>") == page(site, path).count('<script type="application/ld+json">')
+
+
+def test_many_files_are_counted_and_listed_elsewhere(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kfm.projections.dataset_pages.MOST", 3)
+    with site.open() as session:
+        site.publish(session, {f"k{n}": "1" for n in range(5)})
+    told = page(site, MINE)
+    assert len(ROW.findall(told)) == 3 and "the first 3 of 5 files" in told
+    assert all(file.is_file() for file in leads(site))
 
 
 def test_no_page_where_there_is_no_folder(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,6 +219,6 @@ def test_killed_while_pages_are_written_the_next_command_makes_them_true(site: S
     done = subprocess.run([sys.executable, "-c", DYING, *words], env=env, capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert kfm(site, "resume") == 0
-    assert there(site) == ["datasets/other/index.html", "index.html"]
+    assert there(site) == THEIRS
     assert "The demo" not in page(site, "index.html")
     assert all(file.is_file() for file in leads(site))

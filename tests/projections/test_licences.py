@@ -12,7 +12,7 @@ from stac_validator.validate import StacValidate
 
 from kfm.model.canonical import canonical
 from kfm.projections import dcat, stac
-from kfm.projections.dataset_pages import dataset_page
+from kfm.projections.dataset_pages import DatasetPage, dataset_page
 from tests.projections import samples
 from tests.projections.extracting import PLACES
 
@@ -56,4 +56,4 @@ def test_a_custom_licence_is_shown_with_its_text(tmp_path: Path) -> None:
     link = next(link for link in collection["links"] if link["rel"] == "license")
     assert collection["license"] == "other" and link["title"] == "LicenseRef-house"
     assert unquote(link["href"]) == f"data:text/plain;charset=utf-8,{said['license_text']}"
-    assert "Name the house,<br>and pass it on" in dataset_page(version, [], [], PLACES).decode()
+    assert "Name the house,<br>and pass it on" in dataset_page(DatasetPage(version), PLACES).decode()

@@ -74,8 +74,8 @@ BUGS: dict[str, Bug] = {
     ),
     "the page of a dataset stays when nothing of it is public": Bug(
         "kfm.delivery.pages_follower:PageLetters.letters",
-        "key=path_of(dataset), body=None)",
-        'key=path_of(dataset), body=b"")',
+        "key=path, body=None)",
+        'key=path, body=b"")',
         "tests/delivery/test_public_pages.py::test_a_page_goes_back_with_its_version_and_goes_with_the_last",
     ),
     "what a person took back is published by itself": Bug(

@@ -36,7 +36,7 @@ CLAIMS: dict[str, Bug] = {
         "tests/cli/test_reproduce.py::test_a_changed_helper_module_is_named_with_the_step_it_changed",
     ),
     "D15 the page": Bug(
-        "kfm.projections.explanation_pictures:graph",
+        "kfm.projections.pages.explanation_pictures:graph",
         'role="img" aria-label="{escape(title)}"',
         'role="img"',
         "tests/browser/test_explained.py::test_axe_finds_nothing_wrong_and_nothing_is_asked_of_anybody",

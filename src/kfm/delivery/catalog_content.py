@@ -25,10 +25,11 @@ from kfm.model.keys import digest
 from kfm.model.ports import Objects, State
 from kfm.model.public_run import Places, PublicArtifact, PublicMember, PublicRun, PublicVersion, artifact_id
 from kfm.model.records import DatasetVersion, LedgerEntry, ManifestEntry, Record, RefEntry
-from kfm.projections import dataset_pages, dcat, openlineage, prov, stac
+from kfm.projections import dcat, openlineage, prov, stac
 from kfm.projections.file_paths import Twins, published_path
 from kfm.projections.live_versions import live_versions
 
+MOST_READ = 1000  # most files of a version that are described from their own bytes
 Key = tuple[str, ...]
 Documents = Iterator[tuple[str, bytes]]
 Changes = Iterator[tuple[str, bytes | None]]
@@ -43,6 +44,7 @@ class Catalogued(Record, frozen=True):
     dcat: dict[str, Any]  # its entry in catalog.jsonld
     places: str  # digest of the locations of all files then
     covered: int  # entries of the ledger that a signed head covered then
+    has_page: bool = True  # an older KFM wrote it, and a page next to it
 
 
 class Cataloguing:
@@ -89,14 +91,13 @@ class Cataloguing:
         for version in self.standing[:-1]:
             yield self._superseded(version)
         yield self.collection(sorted(keys))
-        yield self.page()
 
     def catalogued(self) -> Catalogued:
         """Return the facts that the follower stores once the whole catalog entry was written; empty facts if no version
         is published."""
         where = digest(canonical(self._places))
         if not self.standing:
-            return Catalogued(standing=(), whole=False, title="", dcat={}, places=where, covered=0)
+            return Catalogued(standing=(), whole=False, title="", dcat={}, places=where, covered=0, has_page=False)
         current = self._current()
         return Catalogued(
             standing=self.standing,
@@ -105,6 +106,7 @@ class Cataloguing:
             dcat=dcat.dataset(current, self._places),
             places=where,
             covered=self._proofs.covered,
+            has_page=False,
         )
 
     # -- the files that a change touches
@@ -133,7 +135,6 @@ class Cataloguing:
         for version in self.standing[-3:-1]:  # the one before it led to the current one, where this one was then
             yield self._superseded(version)
         yield self._collected()
-        yield self.page()
         yield from gone
 
     def _gone_back(self, known: Sequence[str], runs: Sequence[PublicRun]) -> Changes:
@@ -145,8 +146,7 @@ class Cataloguing:
                 yield self._superseded(version)
             yield self._history()
             yield self._collected()
-            yield self.page()
-        yield from gone
+            yield from gone
         kept = {record.run_id for version in self.standing for record in self._records(version)}
         for run in runs:
             if run.run_id not in kept:
@@ -197,27 +197,6 @@ class Cataloguing:
     def collection(self, keys: Sequence[Key]) -> tuple[str, bytes]:
         body = canonical(stac.collection(self._current(), keys, self._places))
         return stac.collection_path(self.dataset), body
-
-    def page(self, *, in_public: bool = False) -> tuple[str, bytes]:
-        """Return the path and the body of the page for people. It lists files only if their names are public."""
-        current = self._current()
-        files = [
-            dataset_pages.PageFile(each.key, f"datasets/{self.dataset}/{each.path}", each.size, each.digest)
-            for each in current.files
-        ]
-        if current.made.labels is None:
-            entries = list(islice(manifests.entries(self._objects, current.digest), dataset_pages.MOST))
-            home = self._homes({entry.key for entry in entries})
-            for entry in entries:
-                path = self._path(home.get(entry.key, self.standing[0]), entry)
-                files.append(dataset_pages.PageFile(entry.key, path, entry.size, entry.digest))
-        stood = [(each, self._record(each)) for each in self.standing]
-        standing = [
-            dataset_pages.LiveVersion(each, self._published_at(each), record.entries, record.size)
-            for each, record in stood
-        ]
-        body = dataset_pages.dataset_page(current, files, standing, self._places, in_public=in_public)
-        return dataset_pages.page_path(self.dataset), body
 
     def _superseded(self, version: str) -> tuple[str, bytes]:
         body = canonical(stac.collection(self._version(version), (), self._places))
@@ -270,7 +249,7 @@ class Cataloguing:
 
     def _public_files(self, record: DatasetVersion) -> tuple[PublicArtifact, ...]:
         """Return all files of a public version with their facts; none if they are too many or too large to be read."""
-        if record.entries > dataset_pages.MOST or record.size > LARGEST:
+        if record.entries > MOST_READ or record.size > LARGEST:
             return ()
         return tuple(map(self._read, self._listed(record.digest)))
 
@@ -286,7 +265,7 @@ class Cataloguing:
 
     def _listed(self, version: str) -> list[PublicArtifact]:
         """Return the first files of a version."""
-        entries = list(islice(manifests.entries(self._objects, version), dataset_pages.MOST))
+        entries = list(islice(manifests.entries(self._objects, version), MOST_READ))
         home = self._homes({entry.key for entry in entries})
         found = []
         for entry in entries:
@@ -493,13 +472,9 @@ def _around(entries: Iterable[ManifestEntry | PublicArtifact]) -> tuple[tuple[fl
 
 
 def roots(told: Sequence[tuple[str, Catalogued]], places: Places) -> Documents:
-    """Yield catalog.jsonld, catalog.json and the front page, for the datasets that have a published version."""
+    """Yield catalog.jsonld and catalog.json, for the datasets that have a published version."""
     stand = [(name, each) for name, each in told if each.standing]
     document = dcat.catalog((), places)
     document["dataset"] = [each.dcat for _, each in sorted(stand, key=lambda pair: pair[0])]
     yield dcat.PATH, dcat.to_bytes(document)
     yield stac.ROOT, canonical(stac.catalog([(name, each.title) for name, each in stand], places))
-    yield (
-        dataset_pages.PAGE,
-        dataset_pages.front_page([(name, each.dcat) for name, each in sorted(stand, key=lambda pair: pair[0])], places),
-    )

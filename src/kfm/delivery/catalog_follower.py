@@ -16,6 +16,7 @@ from kfm.model.outbox_messages import Letter
 from kfm.model.ports import Objects, State, Tx
 from kfm.model.public_run import Places
 from kfm.model.records import LedgerEntry, RefEntry
+from kfm.projections.file_paths import PAGE
 
 CATALOG = "catalog"  # the sink
 _decoder = msgspec.json.Decoder(Catalogued)
@@ -60,6 +61,9 @@ class CatalogLetters:
             entry = entries[-1]
             for path, body in roots(list({**known, **done}.items()), self.places):
                 yield _letter(entry, "", path, body)
+            if any(each.has_page for each in known.values()):  # the pages of the public folder took its place
+                removed.append(_letter(entry, "", PAGE, None))
+                done = {name: msgspec.structs.replace(each, has_page=False) for name, each in known.items()} | done
         for name, before in known.items():
             if name not in done and before.standing and before.covered < proofs.covered:
                 now = self.of(name, proofs)

@@ -73,13 +73,13 @@ def _counted(rows: Iterable[dict[str, Any]]) -> TableFacts:
         count += 1
         if row.keys() - names.keys():
             names.update(dict.fromkeys(row))
-        if cell := _cell(row.get(CELL)):
+        if cell := cell_named(row.get(CELL)):
             cells.add(cell)
     box = box_around([shape_of(cell).bbox for cell in cells])
     return TableFacts(box, tuple(names), count if count >= SMALLEST_K else None)
 
 
-def _cell(value: object) -> int:
+def cell_named(value: object) -> int:
     """Return the cell that a text names; 0 if it names none."""
     if not isinstance(value, str) or not _CELL.fullmatch(value):
         return 0

@@ -1,35 +1,44 @@
-"""The follower that keeps the pages of the public folder: the page of each dataset that moved, and the front page."""
+"""The follower that keeps the pages of the public folder: the page and the explanation of each dataset that moved, and
+the front page."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import msgspec
 
-from kfm.delivery.catalog_content import Cataloguing
 from kfm.delivery.followers import is_frozen
+from kfm.delivery.page_content import PageContent
 from kfm.delivery.public_files import concerned
 from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.outbox_messages import Letter
 from kfm.model.ports import Objects, State, Tx
-from kfm.model.public_run import Places
+from kfm.model.public_run import Places, PublicVersion
 from kfm.model.records import LedgerEntry, Record
 from kfm.projections import dataset_pages
+from kfm.projections.dataset_pages import FrontEntry
+from kfm.projections.file_paths import PAGE, page_paths
+from kfm.projections.pages import explanation_page
+from kfm.projections.pages.page_style import as_bytes, many, size_of
 
 PAGES = "pages"  # the sink
 
 
 class Paged(Record, frozen=True):
-    """The facts about a dataset's page that the front page shows."""
+    """The pages of a dataset, and the facts about it that the front page shows."""
 
-    page: str  # its digest; empty: no page, because nothing is public
-    dcat: dict[str, Any]
+    files: dict[str, str]  # digests by path below the public folder; empty: nothing is public
+    version: str = ""
+    title: str = ""
+    description: str = ""
+    published_at: str = ""
+    facts: tuple[str, ...] = ()
+    masked: bool = False
 
 
-_NOTHING = Paged(page="", dcat={})
+_NOTHING = Paged(files={})
 _decoder = msgspec.json.Decoder(Paged)
 
 
@@ -55,18 +64,16 @@ class PageLetters:
         """Yield the messages that write or remove the pages of these datasets. The front page comes before removals, so
         that it never links to a removed page."""
         now: dict[str, Paged] = {}
-        pages: dict[str, bytes | None] = {}
         for dataset in datasets:
-            now[dataset], pages[dataset] = self._of(dataset)
-        for dataset, body in pages.items():
-            if body is not None:
-                yield Letter(index=index, run_id=run_id, dataset=dataset, key=path_of(dataset), body=body)
-        yield Letter(
-            index=index, run_id=run_id, dataset="", key=dataset_pages.PAGE, body=self.front({**self.told(), **now})
-        )
-        for dataset, body in pages.items():
-            if body is None:
-                yield Letter(index=index, run_id=run_id, dataset=dataset, key=path_of(dataset), body=None)
+            now[dataset], bodies = self._of(dataset)
+            for path, body in bodies.items():
+                yield Letter(index=index, run_id=run_id, dataset=dataset, key=path, body=body)
+        front = self.front({**self.told(), **now})
+        yield Letter(index=index, run_id=run_id, dataset="", key=PAGE, body=front)
+        for dataset, paged in now.items():
+            for path in page_paths(dataset):
+                if path not in paged.files:
+                    yield Letter(index=index, run_id=run_id, dataset=dataset, key=path, body=None)
         self._done.update(now)
 
     def note(self, tx: Tx) -> None:
@@ -88,20 +95,39 @@ class PageLetters:
 
     def front(self, told: dict[str, Paged]) -> bytes:
         """Return the front page, which lists every public dataset."""
-        return dataset_pages.front_page(
-            [(name, told[name].dcat) for name in sorted(told) if told[name].page], self._places(), in_public=True
-        )
+        entries = [
+            FrontEntry(name, each.title, each.description, each.published_at, each.facts, each.masked)
+            for name, each in sorted(told.items())
+            if each.files
+        ]
+        return dataset_pages.front_page(entries, self._places())
 
-    def _of(self, dataset: str) -> tuple[Paged, bytes | None]:
+    def _of(self, dataset: str) -> tuple[Paged, dict[str, bytes]]:
+        """Return the facts about a dataset's pages, and their bodies by path; nothing if nothing of it is public."""
         moves = list(self._state.refs.history(refs.published(dataset)))
         if is_frozen(self._state, dataset):  # withdrawals are reported; later moves wait for the thaw
             moves = moves[: max((move.n for move in moves if not move.after), default=0)]
-        found = Cataloguing(self._state, self._objects, self._places(), dataset, moves, self._retention(dataset))
+        places = self._places()
+        found = PageContent(self._state, self._objects, places, dataset, moves, self._retention(dataset))
         if not found.standing:
-            return _NOTHING, None
-        body = found.page(in_public=True)[1]
-        return Paged(page=digest(body), dcat=found.catalogued().dcat), body
+            return _NOTHING, {}
+        page, explanation = page_paths(dataset)
+        told = found.explanation()
+        bodies = {
+            explanation: as_bytes(explanation_page.page(told, dataset_pages.bar(places, "../../"), PAGE)),
+            page: dataset_pages.dataset_page(found.page(), places),
+        }
+        return _paged(found.version, {path: digest(body) for path, body in bodies.items()}), bodies
 
 
-def path_of(dataset: str) -> str:
-    return f"datasets/{dataset_pages.page_path(dataset)}"
+def _paged(version: PublicVersion, files: dict[str, str]) -> Paged:
+    said = version.metadata or version.made.metadata
+    return Paged(
+        files=files,
+        version=version.digest,
+        title=dataset_pages.title_of(version),
+        description=str(said.get("description") or ""),
+        published_at=version.published_at,
+        facts=(many(version.entries, "file"), size_of(version.size)),
+        masked=bool(version.made.labels is not None and version.made.labels.resolution is not None),
+    )

@@ -286,4 +286,5 @@ class Places(Record, frozen=True):
     home: str = ""  # https://… of the archive's own page; empty: none
     namespace: str = "kfm"  # the short name of the archive in catalogs
     public_url: str = ""  # https://… of the public folder, without a slash at the end; empty: not known
+    pages: bool = False  # the public folder has pages for people
     outline: tuple[tuple[tuple[float, float], ...], ...] = ()  # lines that maps draw, in degrees: (east, north)

@@ -7,9 +7,9 @@ from html import escape
 
 from kfm.model.reports.dataset_dependencies import Asset, AssetGraph, Dependency
 from kfm.projections.explanation import ChainLink
-from kfm.projections.explanation_page import STYLE
-from kfm.projections.explanation_pictures import MOST_IN_COLUMN, graph
 from kfm.projections.mermaid import safe
+from kfm.projections.pages.explanation_pictures import MOST_IN_COLUMN, graph
+from kfm.projections.pages.page_style import document
 
 _WORDS = {
     "current": "current",
@@ -84,20 +84,19 @@ def page(found: AssetGraph) -> str:
     """Return the dependencies of datasets as one HTML page that needs no network and that a screen reader can read."""
     spoken = "; ".join(f"{each.to} {each.how} {each.of}" for each in found.dependencies[:20])
     body = [
-        "<!doctype html>",
-        '<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">',
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-        f"<title>Datasets and what they are made of</title><style>{STYLE}</style></head><body><main>",
-        f'<h1>Datasets</h1><p class="kind">{len(found.assets)} datasets, {len(found.dependencies)} dependencies</p>',
-        "<h2>What is made of what</h2>",
-        '<div class="scroll" role="region" aria-label="The datasets as a graph" tabindex="0">',
+        '<main><div class="hero"><div class="in">',
+        f'<p class="kind">{len(found.assets)} datasets, {len(found.dependencies)} dependencies</p>',
+        '<h1>Datasets</h1></div></div><div class="in two"><div><section><h2>What is made of what</h2>',
+        '<div class="scroll picture" role="region" aria-label="The datasets as a graph" tabindex="0">',
         graph(_links(found), "What is made of what: " + (spoken or "nothing is made of anything else")),
-        f"</div><p>At most {MOST_IN_COLUMN} are drawn below each other; all are in the tables.</p>",
+        f'</div><p class="note">At most {MOST_IN_COLUMN} are drawn below each other; all are in the tables.</p>',
+        "</section>",
         *_table("Datasets", ("Dataset", "Stands", "Version", "Made", "Openness", "When"), _assets(found)),
         *_table("Dependencies", ("Dataset", "How", "Of", "Stands", "What to know", "Since"), _dependencies(found)),
-        "</main><footer>Ask for the same with <code>kfm lineage graph --json</code>.</footer></body></html>\n",
+        '</div></div></main><footer class="end"><div class="in">Request the same with ',
+        "<code>kfm lineage graph --json</code>.</div></footer>",
     ]
-    return "".join(body)
+    return document("Datasets and what they are made of", body)
 
 
 def _links(found: AssetGraph) -> list[ChainLink]:
@@ -135,9 +134,11 @@ def _dependencies(found: AssetGraph) -> Iterator[tuple[str, ...]]:
 
 
 def _table(title: str, names: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
-    yield f"<h2>{title}</h2><table><thead><tr>"
+    about = title.lower()
+    yield f'<section><h2 id="{about}">{title}</h2><div class="scroll" role="region" aria-labelledby="{about}" '
+    yield 'tabindex="0"><table><thead><tr>'
     yield "".join(f'<th scope="col">{name}</th>' for name in names)
     yield "</tr></thead><tbody>"
     for row in rows:
         yield "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-    yield "</tbody></table>"
+    yield "</tbody></table></div></section>"

@@ -14,6 +14,7 @@ from kfm.parsing.lazy_regex import pattern
 # version is from before names kept their case.
 Twins = frozenset[tuple[str, ...]] | None
 KEEPS_CASE = "names_keep_case"  # in the validation of a version: its published names keep their case
+PAGE, EXPLANATION = "index.html", "explanation.html"  # pages for people
 _SAFE = pattern(r"[a-z0-9][a-z0-9._-]{0,79}\Z")
 _CAPITAL = pattern(r"[A-Z]")
 _CASED = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")
@@ -103,6 +104,20 @@ def _names(key: tuple[str, ...], *, keeps_case: bool) -> list[str]:
 def _name(part: str, is_last: bool, keeps_case: bool) -> str:
     plain = (_CASED if keeps_case else _SAFE).match(part) is not None and is_file_name(part)
     return part if plain and (is_last or "." not in part) else _hidden(part)
+
+
+def page_paths(dataset: str) -> tuple[str, str]:
+    """Return the paths of a dataset's page and of its explanation, below the public folder."""
+    return f"datasets/{dataset}/{PAGE}", f"datasets/{dataset}/{EXPLANATION}"
+
+
+def is_page(path: str) -> bool:
+    """Return whether a path below the public folder is that of a page."""
+    return path == PAGE or (path.count("/") == 2 and path in page_paths(path.split("/")[1]))
+
+
+def _is_plain(part: str) -> bool:
+    return _SAFE.match(part) is not None and is_file_name(part)
 
 
 def _hidden(part: str) -> str:

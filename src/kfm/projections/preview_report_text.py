@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from kfm.model.canonical import canonical
 from kfm.model.reports.preview_findings import DatasetReport, Proposed
-from kfm.projections.explanation_pictures import extent_map
+from kfm.projections.pages.explanation_pictures import extent_map
 
 MARK = "<!-- kfm preview -->"  # by this KFM finds its own comment again
 MOST = 60_000  # characters: GitHub accepts a little more

@@ -6,7 +6,7 @@ item as the version before, and it is not written again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from kfm.model.canonical import canonical, is_plain
 from kfm.model.names import is_digest
 from kfm.model.public_run import Places, PublicArtifact, PublicColumn, PublicInput, PublicRun, PublicVersion
+from kfm.projections.file_paths import PAGE, page_paths
 from kfm.projections.stac_governance import governance
 from kfm.projections.vocabulary import (
     GOVERNANCE,
@@ -71,7 +72,7 @@ def catalog(datasets: Iterable[tuple[str, str]], places: Places) -> dict[str, An
         "links": [
             _link("root", f"./{ROOT}", _JSON),
             _link("alternate", "./catalog.jsonld", "application/ld+json"),
-            _link("alternate", "./index.html", "text/html"),
+            *_page(PAGE, "./", places),
             *children,
         ],
     }
@@ -115,12 +116,19 @@ def collection(version: PublicVersion, keys: Iterable[tuple[str, ...]], places: 
             *_version_links(version, current),
             *_proofs(run, up, places),
             *([_link("history", f"./{RUNS}", _JSON)] if current and not places.receipts else []),
-            *([_link("alternate", "./index.html", "text/html")] if current else []),
+            *(_page(page_paths(name)[0], up, places) if current else ()),
             *licence_link,
             *(_source_link(each) for each in run.used()),
             *((_link("item", f"./items/{file_name(key)}.json", _GEOJSON) for key in keys) if current else ()),
         ],
     }
+
+
+def _page(path: str, up: str, places: Places) -> Iterator[dict[str, Any]]:
+    """Yield the link to a page of the public folder, if it has pages."""
+    if places.pages and not places.public.startswith("kfm:"):
+        above = "" if "://" in places.public else up
+        yield _link("alternate", f"{above}{places.public}/{path}", "text/html")
 
 
 def item(artifact: PublicArtifact, made: PublicRun, places: Places) -> dict[str, Any]:

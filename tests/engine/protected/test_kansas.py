@@ -80,11 +80,9 @@ def test_a_masked_dataset_has_its_title_and_licence_on_its_page_and_in_the_catal
     config.write_text(config.read_text() + "pages: true\npublish: file:public\ncatalog: file:catalog\n")
     assert kansas("run", "dates").code == 0
     assert by_order(kansas, SAFE, "promote", "dates").code == 0
-    for page in ("public/datasets/dates/index.html", "catalog/dates/index.html"):
-        text = Path(page).read_text()
-        assert "<h1>Dates of Kansas</h1>" in text and "CC0-1.0" in text
-    for page in ("public/index.html", "catalog/index.html"):
-        assert ">Dates of Kansas</a>" in Path(page).read_text()
+    text = Path("public/datasets/dates/index.html").read_text()
+    assert "<h1>Dates of Kansas</h1>" in text and "CC0-1.0" in text
+    assert ">Dates of Kansas</a>" in Path("public/index.html").read_text()
     assert json.loads(Path("catalog/dates/collection.json").read_bytes())["title"] == "Dates of Kansas"
     linked = json.loads(Path("catalog/catalog.json").read_bytes())["links"]
     assert "Dates of Kansas" in [link.get("title") for link in linked]

@@ -44,6 +44,7 @@ def archive_places(resolved: Resolved, public: str, outline: tuple[Line, ...] = 
         home=said.url,
         namespace=said.namespace,
         public_url=public_root(config.public_url),
+        pages=config.pages,
         outline=outline,
     )
 

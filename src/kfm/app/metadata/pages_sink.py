@@ -13,10 +13,10 @@ from kfm.app.session.backends import sink_lock
 from kfm.app.session.datasets import public_retention
 from kfm.app.session.session import Session
 from kfm.delivery.followers import Follower, taking_turns
-from kfm.delivery.pages_follower import PAGES, PageLetters, path_of
+from kfm.delivery.pages_follower import PAGES, PageLetters
 from kfm.model.keys import digest
 from kfm.model.records import Difference
-from kfm.projections.dataset_pages import PAGE
+from kfm.projections.file_paths import PAGE
 from kfm.sinks.catalog_files import CatalogFolder
 
 
@@ -46,18 +46,19 @@ def _messages(session: Session) -> PageLetters:
 
 
 def expected_page(session: Session, dataset: str) -> dict[str, str]:
-    """Return the path and digest of a dataset's page; empty if it has none."""
+    """Return the paths and digests of a dataset's pages; empty if it has none."""
     entry = _messages(session).told().get(dataset) if session.resolved.config.pages else None
-    return {path_of(dataset): entry.page} if entry is not None and entry.page else {}
+    return dict(entry.files) if entry is not None else {}
 
 
 def expected_pages(session: Session) -> Iterator[tuple[str, str, dict[str, str]]]:
     """Yield every page with its digest, and the versions it was made from, by dataset."""
     messages = _messages(session)
     entries = messages.told() if session.resolved.config.pages else {}
-    made_from = {dataset: str(each.dcat["version"]) for dataset, each in sorted(entries.items()) if each.page}
+    made_from = {dataset: each.version for dataset, each in sorted(entries.items()) if each.files}
     for dataset, version in made_from.items():
-        yield path_of(dataset), entries[dataset].page, {dataset: version}
+        for path, name in sorted(entries[dataset].files.items()):
+            yield path, name, {dataset: version}
     if entries:
         yield PAGE, digest(messages.front(entries)), made_from
 

@@ -7,36 +7,30 @@ derivations deep costs ten lookups among a hundred thousand runs.
 from __future__ import annotations
 
 import os
-import re
-from collections import deque
 from typing import TYPE_CHECKING
 
 from kfm.app.authority.withdrawals import withdrawal, withdrawn_line
 from kfm.app.provenance.present_labels import ended_by, present_labels
 from kfm.app.runs.resolve import Thing, datasets, find_thing
-from kfm.delivery.file_names import twins_in
 from kfm.delivery.public_runs import entry_of, public_run
+from kfm.delivery.upstream_runs import first_with, upstream_runs
 from kfm.errors import BadInput, Corrupt, KfmError
 from kfm.fsio import Fs, failing_as_storage, write_apart
 from kfm.model import manifests, refs
 from kfm.model.lineage_edges import ZONES
-from kfm.model.names import is_digest
-from kfm.model.public_run import PublicInput, PublicRun
+from kfm.model.public_run import PublicRun
 from kfm.operations.registry import operations
 from kfm.parsing.characters import printable
 from kfm.projections.explanation import Explanation as Explanation
 from kfm.projections.explanation import ExplanationSubject, as_text, build_explanation
-from kfm.projections.explanation_page import page
 from kfm.projections.explanation_sentences import Line
-from kfm.projections.file_paths import published_path
 from kfm.projections.mermaid import chart
+from kfm.projections.pages.explanation_page import page
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
 
-MOST = 500  # runs that are explained; further ones are only counted
 LOOKED_AT = 2000  # runs of a dataset that are searched for a successful one
-_PUBLIC_FILE = re.compile(r"(?:^|/)(datasets/([^/]+)/versions/([0-9a-f]{16})/.+)$")
 
 
 def explain(session: Session, text: str) -> tuple[Explanation, list[PublicRun]]:
@@ -73,7 +67,7 @@ def explain_thing(session: Session, thing: Thing) -> tuple[Explanation, list[Pub
     with session.state.reading():
         maker, digest = _maker(session, thing)
         first = _public_run(session, maker, whole=True)
-        upstream, origins, cut = _upstream(session, first)
+        upstream, origins, cut = upstream_runs(session.state, session.objects, first)
         dataset = first.dataset
         version = thing.version or (first.version if thing.kind != "run" else "")
         published = _published(session, dataset, version) if version else None
@@ -111,7 +105,7 @@ def _maker(session: Session, thing: Thing) -> tuple[str, str]:
             raise BadInput(f"run {thing.run_id} is unfinished", hint=f"see `kfm runs show {thing.run_id}`")
         return thing.run_id, ""
     if thing.kind == "file":
-        return _first_with(session, thing.dataset, thing.version, thing.digest), thing.digest
+        return first_with(session.state, session.objects, thing.dataset, thing.version, thing.digest), thing.digest
     if thing.kind == "object" or (thing.digest and not thing.version):
         return _of_object(session, thing.digest), thing.digest
     if thing.version:
@@ -126,29 +120,6 @@ def _maker(session: Session, thing: Thing) -> tuple[str, str]:
     raise BadInput(
         f"{thing.dataset} was never run", hint=f"`kfm run {thing.dataset}`, or `kfm why-not {thing.dataset}`"
     )
-
-
-def _first_with(session: Session, dataset: str, version: str, digest: str) -> str:
-    """Return the run that first stored these bytes under their key, going back from this version."""
-    entry = next((each for each in manifests.entries(session.objects, version) if each.digest == digest), None)
-    key = entry.key if entry is not None else ()
-    seen: set[str] = set()
-    while True:
-        seen.add(version)
-        made = session.state.ledger.version(dataset, version)
-        if made is None:
-            raise Corrupt(f"the run that made {version} is not recorded", hint="see `kfm doctor --deep`")
-        before = made.supersedes
-        if not before or before in seen:
-            return made.run_id
-        older = session.state.ledger.version(dataset, before)
-        try:
-            held = manifests.find(session.objects, before, key) if older is not None else None
-        except KfmError:  # encrypted or gone: the search ends here
-            return made.run_id
-        if held is None or held.digest != digest:
-            return made.run_id
-        version = before
 
 
 def _of_object(session: Session, digest: str) -> str:
@@ -167,7 +138,7 @@ def _of_object(session: Session, digest: str) -> str:
             except KfmError:  # encrypted
                 continue
             if found:
-                return _first_with(session, name, version, digest)
+                return first_with(session.state, session.objects, name, version, digest)
     raise BadInput(
         f"{digest[:19]} is stored, and nothing that is current leads to it",
         hint="name the run, the dataset or the version it belongs to",
@@ -176,58 +147,6 @@ def _of_object(session: Session, digest: str) -> str:
 
 def _public_run(session: Session, run_id: str, *, whole: bool = False) -> PublicRun:
     return public_run(session.state, session.objects, entry_of(session.state, run_id), parts=whole)
-
-
-# -- upstream
-
-
-def _upstream(session: Session, first: PublicRun) -> tuple[list[PublicRun], dict[tuple[str, int], str], int]:
-    """Return all upstream runs, which input of which run came from which, and how many runs were left out."""
-    found: dict[str, PublicRun] = {}
-    origins: dict[tuple[str, int], str] = {}
-    waiting, cut = deque([first]), set()
-    while waiting:
-        run = waiting.popleft()
-        for position, each in enumerate(run.inputs):
-            maker = made_by(session, each)
-            if not maker:
-                continue
-            if maker != first.run_id and maker not in found:
-                if len(found) >= MOST:
-                    cut.add(maker)
-                    continue
-                found[maker] = _public_run(session, maker)
-                waiting.append(found[maker])
-            origins[run.run_id, position] = maker
-    return list(found.values()), origins, len(cut)
-
-
-def made_by(session: Session, each: PublicInput) -> str:
-    """Return the run that made this input; empty if it came from outside."""
-    if not is_digest(each.checksum):
-        return ""
-    dataset, version = "", each.checksum
-    if each.kind in ("ref", "dataset"):
-        dataset = each.id.removeprefix("kfm://dataset/").removeprefix("kfm://ref/")
-        dataset = dataset.partition("/")[2] if dataset.startswith(tuple(f"{zone}/" for zone in ZONES)) else dataset
-    elif (match := _PUBLIC_FILE.search(each.id)) is not None:
-        dataset = match[2]
-        version = _version_with(session, dataset, match[3], match[1], each.checksum)
-    made = session.state.ledger.version(dataset, version) if dataset and version else None
-    if made is None:
-        return ""
-    return _first_with(session, dataset, version, each.checksum) if version != each.checksum else made.run_id
-
-
-def _version_with(session: Session, dataset: str, start: str, path: str, digest: str) -> str:
-    """Return the version that has these bytes as the public file at this path; empty if there is none."""
-    for key, _ in session.tables.scan("versions", f"{dataset}@sha256:{start}"):
-        version = key.rpartition("@")[2]
-        twins = twins_in(session.state, session.objects, dataset, version)
-        for entry in manifests.entries(session.objects, version):
-            if entry.digest == digest and published_path(dataset, version, entry, twins) == path:
-                return version
-    return ""
 
 
 # -- downstream

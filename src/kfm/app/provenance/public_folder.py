@@ -19,7 +19,7 @@ from kfm.model.keys import digest
 from kfm.model.names import check_id, dataset_uri
 from kfm.parsing.lazy_regex import pattern
 from kfm.projections.attestations import verify_envelope
-from kfm.projections.file_paths import Twins, case_twins, pointer_path, published_path
+from kfm.projections.file_paths import Twins, case_twins, is_page, pointer_path, published_path
 from kfm.projections.signed_lists import LIST, SignedList, list_of, statement_in
 
 NO_LIST = "it has no signed list: published before signed lists, or the list was removed"
@@ -50,7 +50,7 @@ def verify_folder(folder: str, keys: Trusted, ledger_keys: Sequence[str]) -> lis
     if not checks:
         checks.append(Check(what="datasets", state="missing", found="nothing is published here"))
     checks += _checkpoints(folder, heads)
-    if pages := [path for path in _files(folder, "") if path.endswith("index.html") and path.count("/") in (0, 2)]:
+    if pages := [path for path in _files(folder, "") if is_page(path)]:
         found = f"{len(pages)} pages are not signed; what they show is in the files"
         checks.append(Check(what="pages", state="unverified", found=found))
     return checks

@@ -34,6 +34,7 @@ from kfm.model.records import (
     Trigger,
 )
 from kfm.parsing.characters import printable
+from kfm.projections.file_paths import is_page
 from kfm.store.process_identity import is_held
 
 if TYPE_CHECKING:
@@ -304,7 +305,7 @@ def is_published(session: Session, effect: Effect) -> bool:
     if path.startswith("catalog/") and session.config.catalog:
         scheme, place = session.resolved.location(session.config.catalog)
         path = path.removeprefix("catalog/")
-    elif not path.startswith("datasets/") and path != "index.html":
+    elif not path.startswith("datasets/") and not is_page(path):
         return False
     if scheme != "file" or effect.method != "write_file":
         return False

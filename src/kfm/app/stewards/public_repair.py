@@ -17,7 +17,7 @@ from kfm.model import manifests, refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.records import Difference, Effect, RefEntry
-from kfm.projections.file_paths import list_path, pointer_path, published_path, version_path
+from kfm.projections.file_paths import list_path, page_paths, pointer_path, published_path, version_path
 from kfm.projections.live_versions import last_move, live_versions, pointer_of
 from kfm.projections.signed_lists import marks
 
@@ -124,7 +124,7 @@ def repair(session: Session, dataset: str) -> tuple[list[Difference], list[Effec
         if any(difference.kind != "foreign" for difference in found) and label_match.labels_match(session):
             altered = [difference.path for difference in found if difference.kind == "altered"]
             lost = {path for path, name, _ in expected_files(session, dataset) if not name}
-            lost |= {pointer_path(dataset), f"datasets/{dataset}/index.html"}
+            lost |= {pointer_path(dataset), *page_paths(dataset)}
             telling.mend([path for path in altered if path not in lost])
             if session.config.pages:
                 from kfm.app.metadata.pages_sink import build

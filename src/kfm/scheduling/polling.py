@@ -75,6 +75,18 @@ class Timetable:
                 return poll
         return None
 
+    def due_together(self, now_ms: int, most: int) -> list[Poll]:
+        """Return up to so many polls whose time has come, each of another host."""
+        found: list[Poll] = []
+        for at, uri in sorted((at, uri) for uri, at in self._due.items()):
+            poll = self._polls[uri]
+            if at > now_ms or len(found) == most:
+                break
+            is_free = self._host_free.get(poll.host, now_ms) <= now_ms
+            if is_free and not (poll.host and any(poll.host == other.host for other in found)):
+                found.append(poll)
+        return found
+
     def next_ms(self) -> int | None:
         """Return when the next poll may be due; None if there is nothing to poll."""
         times = (max(at, self._host_free.get(self._polls[uri].host, at)) for uri, at in self._due.items())

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from tests.engine.installations import Answer, warm
 
 PATIENCE_S = 20.0
 NOW = "2026-01-05T06:07:08Z"
@@ -128,3 +132,15 @@ def installation(folder: Path, server: Hosts, datasets: str, *more: str, per_hos
 def environment(**more: str) -> dict[str, str]:
     said = {"KFM_ACCEPT_WEAK_STORAGE": "true", "KFM_ACTOR": "tester", "KFM_REASON": "test", **more}
     return {**{key: value for key, value in os.environ.items() if not key.startswith("KFM_")}, **said}
+
+
+def kfm(site: Path, *arguments: str, **env: str) -> Answer:
+    answer = warm().kfm(site, arguments, environment(**env))
+    assert "Traceback" not in answer.err, answer.err
+    return answer
+
+
+def begun(site: Path, *arguments: str, **env: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "kfm", *arguments]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=site, env=environment(**env), text=True, **pipes)  # type: ignore[call-overload,no-any-return]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +13,12 @@ import pytest
 from kfm.app.runs.parallel_jobs import job_count, order_of
 from kfm.config import load
 from kfm.errors import BadInput
-from tests.app.jobs.hosts import NOW, dataset, environment, hosts, installation, reading, rows
+from tests.app.jobs.hosts import NOW, begun, dataset, hosts, installation, kfm, reading, rows
 
 VARIES = {
     "duration_ms", "finished_at", "started_at", "host", "pid", "trace_id", "telemetry", "latency_ms", "tool_versions",
     "energy_kwh", "co2e_g", "attempt",
 }  # fmt: skip
-
-
-def kfm(site: Path, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kfm", *arguments]
-    return subprocess.run(command, cwd=site, env=environment(**env), capture_output=True, text=True, timeout=60)
-
-
-def begun(site: Path, *arguments: str, **env: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "kfm", *arguments]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, cwd=site, env=environment(**env), text=True, **pipes)  # type: ignore[call-overload,no-any-return]
 
 
 def steady(value: Any) -> Any:
@@ -50,10 +38,10 @@ def test_thirty_hosts_are_asked_at_once_by_default(tmp_path: Path) -> None:
         config = load(str(site / "kfm.yml"), {}).config
         server.together = expected = min(30, job_count(config, config.datasets))
         done = kfm(site, "run", "--json")
-        assert done.returncode == 0, done.stderr
+        assert done.code == 0, done.err
         assert server.most == expected > 1
         assert server.most_of_host == 1
-        receipts = json.loads(done.stdout)["receipts"]
+        receipts = done.data["receipts"]
         assert [each["dataset"] for each in receipts] == sorted(config.datasets)
         assert len(server.asked) == 30
 
@@ -68,7 +56,7 @@ def test_one_host_gets_only_so_many_requests_at_once(tmp_path: Path, said: str, 
         site = installation(tmp_path, server, text, per_host=said)
         server.together = expected
         done = kfm(site, "run", "--jobs", "8", "--quiet")
-        assert done.returncode == 0, done.stderr
+        assert done.code == 0, done.err
         assert (server.most, server.most_of_host) == (expected, expected)
         assert len(server.asked) == 8
 
@@ -79,7 +67,7 @@ def test_one_job_asks_one_host_after_another(tmp_path: Path) -> None:
         for n in range(3):
             server.bodies[f"/{n}.csv"] = rows(n)
             text += dataset(f"d{n}", f"http://127.0.0.{n + 1}:{server.port}/{n}.csv")
-        assert kfm(installation(tmp_path, server, text), "run", "--jobs", "1", "--quiet").returncode == 0
+        assert kfm(installation(tmp_path, server, text), "run", "--jobs", "1", "--quiet").code == 0
         assert (server.most, len(server.asked)) == (1, 3)
 
 
@@ -88,7 +76,7 @@ def test_a_number_of_jobs_that_is_none_is_refused(tmp_path: Path, jobs: str) -> 
     with hosts(1) as server:
         site = installation(tmp_path, server, dataset("d", f"http://127.0.0.1:{server.port}/d.csv"))
         done = kfm(site, "run", f"--jobs={jobs}")
-        assert done.returncode == BadInput.exit_code and "a whole number from 1 to 1000" in done.stderr
+        assert done.code == BadInput.exit_code and "a whole number from 1 to 1000" in done.err
         assert server.asked == []
 
 
@@ -106,13 +94,13 @@ def mixed(server: Any) -> str:
 def told(site: Path, jobs: str, *more: str) -> tuple[int, Any]:
     (site / "local.csv").write_bytes(rows(9))
     done = kfm(site, "run", "--json", "--jobs", jobs, *more, KFM_NOW=NOW)
-    assert "Traceback" not in done.stderr
-    found = steady(json.loads(done.stdout))
+    assert "Traceback" not in done.err
+    found = steady(done.data)
     for receipt in found["receipts"]:
         if receipt["status"] != "SUCCESS":  # the id of a run that claimed nothing counts earlier entries of the ledger
             receipt.pop("run_id")
     effects = [(each["method"], each["target"], each["digest"]) for each in found.pop("effects")]  # as they came
-    return done.returncode, (found, sorted(each for each in effects if not each[1].startswith("receipts/")))
+    return done.code, (found, sorted(each for each in effects if not each[1].startswith("receipts/")))
 
 
 @pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["run", "dry run"])
@@ -130,7 +118,7 @@ def test_jobs_answer_as_one_after_another(tmp_path: Path, more: tuple[str, ...])
             assert [status for _, path, status in asked if path == "/shared.csv"] == [200, 304]
             names = [sorted(p.relative_to(s) for p in (s / "public" / "datasets").rglob("*")) for s in (one, many)]
             assert names[0] == names[1] != []
-            refs = [json.loads(kfm(s, "refs", "list", "--json").stdout) for s in (one, many)]
+            refs = [kfm(s, "refs", "list", "--json").data for s in (one, many)]
             assert steady(refs[0]) == steady(refs[1])
         else:
             assert sorted(p.name for p in many.iterdir()) == ["kfm.yml", "local.csv"]
@@ -149,7 +137,7 @@ def test_the_exit_code_is_that_of_the_first_dataset_that_failed_not_of_the_quick
         server.release()
         out, err = run.communicate(timeout=60)
         serial = kfm(site, "run", "--jobs", "1", "--json")
-        assert run.returncode == serial.returncode != 0, err
+        assert run.returncode == serial.code != 0, err
         assert [each["dataset"] for each in json.loads(out)["receipts"]] == ["a", "b"]
         assert "a:" in err and "b:" in err
 
@@ -166,7 +154,7 @@ def test_every_line_of_the_log_is_whole(tmp_path: Path) -> None:
         site = installation(tmp_path, server, mixed(server))
         (site / "local.csv").write_bytes(rows(9))
         done = kfm(site, "run", "--jobs", "8", "--verbose", KFM_LOG="jsonl")
-        lines = [line for line in done.stderr.splitlines() if not line.startswith("kfm: ")]
+        lines = [line for line in done.err.splitlines() if not line.startswith("kfm: ")]
         events = [json.loads(line) for line in lines]
         ended = [each["dataset_ids"][0] for each in events if each["event"] == "run.committed"]
         assert sorted(ended) == ["b", "b", "b-again", "local", "s1", "s2"]  # b is promoted, too
@@ -186,7 +174,7 @@ def test_a_signal_ends_jobs_that_wait_for_a_server(tmp_path: Path, number: int, 
         assert run.returncode == code
         assert "`kfm resume`" in err
         server.release()
-        assert kfm(site, "run", "--quiet").returncode == 0
+        assert kfm(site, "run", "--quiet").code == 0
 
 
 STEPS = """\
@@ -239,8 +227,8 @@ def test_the_first_signal_stops_at_the_next_step_and_resume_finishes(tmp_path: P
     assert run.returncode == 130 and "`kfm resume`" in err
     before = (site / "seen").read_text().split()
     assert len(before) < 20
-    assert kfm(site, "resume", "--quiet").returncode == 0
-    assert kfm(site, "run", "--quiet", "--jobs", "2").returncode == 0
+    assert kfm(site, "resume", "--quiet").code == 0
+    assert kfm(site, "run", "--quiet", "--jobs", "2").code == 0
     assert len((site / "seen").read_text().split()) <= 20 + 2  # only the steps in doubt are performed again
 
 
@@ -255,4 +243,4 @@ def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:
     _, err = run.communicate(timeout=15)  # the step is still held
     assert run.returncode == 130 and "`kfm resume`" in err
     (site / "hold").unlink()
-    assert kfm(site, "resume", "--quiet").returncode == 0
+    assert kfm(site, "resume", "--quiet").code == 0

@@ -40,6 +40,8 @@ class Daemon:
         tell: Callable[[str, KfmError], None],
         *,
         goes_on: Callable[[], bool] = lambda: True,
+        jobs: int = 1,
+        advanced: Callable[[str, str, int, int], None] = lambda _dataset, _stage, _done, _total: None,
     ) -> None:
         self._session = session
         self._datasets = datasets
@@ -52,7 +54,15 @@ class Daemon:
         self._news: list[str] = []
         self.readings = 0  # how often the schedules were read again
         self._ticker = Ticker(session, datasets, self._report_problem)
-        self.watching = Watch(session, datasets, self._report_problem, polled=_is_polled(session), goes_on=self._may)
+        self.watching = Watch(
+            session,
+            datasets,
+            self._report_problem,
+            polled=_is_polled(session),
+            goes_on=self._may,
+            jobs=jobs,
+            advanced=advanced,
+        )
         self._turn = LeaderLease(session, datasets)
         self._takes_turns = False
         self._has_turn: bool | None = None

@@ -7,6 +7,7 @@ its own lease. It is not renewed during a long run, so that another process can 
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -30,9 +31,14 @@ class LeaderLease:
         self.scope = f"up/{named}" if some else "up"
         self._lease: Lease | None = None
         self._renewed_ms = 0
+        self._lock = threading.Lock()  # each job asks before it begins a run
 
     def take(self) -> bool:
         """Acquire the lease if it is free, or renew it in time. Return whether this process holds it."""
+        with self._lock:
+            return self._take()
+
+    def _take(self) -> bool:
         now_ms = self._clock.now_ms()
         try:
             if self._lease is None:
@@ -46,7 +52,7 @@ class LeaderLease:
             return False
         except Conflict:
             self._lease = None
-            return self.take()
+            return self._take()
         self._renewed_ms = now_ms
         return True
 

@@ -11,18 +11,27 @@ from kfm.app.authority.classification import declared_settings
 from kfm.app.authority.run_setup import context_of
 from kfm.app.runs.auto_promotion import promote_left, with_promotions
 from kfm.app.runs.event_schedules import event_trigger, note_event
+from kfm.app.runs.parallel_jobs import Report, Task, in_parallel, order_of, work_slots
+from kfm.app.runs.parallel_runs import Advance, job_session
 from kfm.app.runs.run_control import fetch_source, resume_runs, run_trigger
 from kfm.app.runs.trigger_request import trigger_updater
 from kfm.app.session.datasets import dataset_config
 from kfm.app.session.session import Session
+from kfm.app.session.work_slots import WorkSlots
 from kfm.clock import parse_instant
 from kfm.engine.receipt_stage import merge
 from kfm.errors import Broken, Full, KfmError, Refused
 from kfm.model.backfill_plan import PREFIX
 from kfm.model.preview_records import preview_of
-from kfm.model.records import FetchRequest, Receipt, Trigger
+from kfm.model.records import Fetched, FetchRequest, Receipt, Trigger
 from kfm.model.run_overrides import overrides_of
-from kfm.scheduling.polling import Timetable, merge_polls, note
+from kfm.scheduling.polling import Poll, Timetable, merge_polls, note
+
+Tell = Callable[[str, KfmError], None]
+
+
+def _ignore(_dataset: str, _stage: str, _done: int, _total: int) -> None:
+    """Show no progress."""
 
 
 class Watch:
@@ -40,9 +49,14 @@ class Watch:
         *,
         polled: Callable[[str, str], bool] = lambda _dataset, _source: True,
         goes_on: Callable[[], bool] = lambda: True,
+        jobs: int = 1,
+        advanced: Callable[[str, str, int, int], None] = _ignore,
     ) -> None:
-        """`goes_on` is called before every run, and says whether it may start here."""
+        """`goes_on` is called before every run, and says whether it may start here. `advanced` receives the progress of
+        each dataset if there are several jobs."""
         self._session = session
+        self._jobs = jobs
+        self._advanced = advanced
         self._goes_on = goes_on
         self._tell = tell
         self._polled = polled
@@ -106,25 +120,41 @@ class Watch:
             self.busy = False
 
     def poll(self) -> list[Trigger]:
-        """Poll one due source, if any, and return the triggers that this created."""
-        poll = self._table.due(self._now())
-        if poll is None:
-            return []
-        session = self._session
-        request = msgspec.structs.replace(poll.request, now_ms=session.clock.now_ms())
+        """Poll a due source, or as many of different hosts as there are jobs, and return the triggers that this
+        created."""
+        polls = self._table.due_together(self._now(), self._jobs)
+        if len(polls) < 2:
+            return [trigger for poll in polls for trigger in self._noted(poll, self._fetched(poll))]
+        slots = work_slots(self._jobs)
+        tasks = [Task(frozenset(), lambda report, poll=poll: report(self._fetched(poll))) for poll in polls]  # type: ignore[misc]
+        found = in_parallel(tasks, self._jobs, slots, goes_on=self._goes_on)
+        return [trigger for at, fetched in found for trigger in self._noted(polls[at], fetched)]
+
+    def _fetched(self, poll: Poll) -> Fetched | KfmError:
+        """Return the source of a poll, or why it could not be fetched."""
+        request = msgspec.structs.replace(poll.request, now_ms=self._session.clock.now_ms())
         try:
-            fetched = fetch_source(session, request, poll.datasets[0])
+            return fetch_source(self._session, request, poll.datasets[0])
         except Broken:
             raise
         except KfmError as problem:
-            wait = problem.fields.get("retry_after_s")
+            return problem
+
+    def _noted(self, poll: Poll, fetched: Fetched | KfmError) -> list[Trigger]:
+        """Store the triggers of a poll, and return them."""
+        if isinstance(fetched, KfmError):
+            wait = fetched.fields.get("retry_after_s")
             self._table.failed(poll, self._now(), wait * 1000 if isinstance(wait, int) else 0)
-            self._tell(", ".join(poll.datasets), problem)
+            self._tell(", ".join(poll.datasets), fetched)
             return []
+        session = self._session
         self._table.answered(poll, self._now())
         kept = note(session.state, poll, fetched, self._trigger, partial(note_event, session), self._tell)
         session.log.event(
-            "source.polled", source=request.name or "unnamed", not_modified=fetched.not_modified, triggers=len(kept)
+            "source.polled",
+            source=poll.request.name or "unnamed",
+            not_modified=fetched.not_modified,
+            triggers=len(kept),
         )
         return kept
 
@@ -132,20 +162,56 @@ class Watch:
         return event_trigger(self._session, dataset, "poll", actor="kfm watch", reason="its source changed")
 
     def drain(self, *, patient: bool = True) -> Iterator[Receipt]:
-        """Run the waiting triggers, one dataset at a time; yield the receipts. If `patient`, triggers that still gather
-        wait until none has come for a while."""
+        """Run the waiting triggers, as many datasets at a time as there are jobs; yield the receipts. If `patient`,
+        triggers that still gather wait until none has come for a while."""
         left, self._unfinished = self._unfinished, []
         yield from self._finish(left)
         self.waits = bool(self._unfinished)
         now = self._now()
         wall = self._session.clock.now_ms()
+        ready: list[tuple[str, list[Trigger]]] = []
         for dataset, group in self._groups().items():
             if self._wait.get(dataset, now) > now:
                 continue
             ages = sorted(wall - parse_instant(each.received_at, "a trigger") for each in group if each.received_at)
             gathering = bool(ages) and ages[0] < self._debounce_ms and ages[-1] < 10 * self._debounce_ms
             if not (patient and gathering):
-                yield from self._answer(dataset, group)
+                ready.append((dataset, group))
+        if self._jobs > 1 and len(ready) > 1:
+            yield from self._answer_together(ready)
+            return
+        for dataset, group in ready:
+            self.busy = True
+            yield from self._answer(self._session, dataset, group, self._tell)
+            self.busy = False
+
+    def _answer_together(self, ready: Sequence[tuple[str, list[Trigger]]]) -> Iterator[Receipt]:
+        """Answer the triggers of these datasets in jobs. Problems are reported in this thread, as the receipts are."""
+        slots = work_slots(self._jobs)
+        order = order_of(self._session.config, [dataset for dataset, _ in ready])
+        tasks = [
+            Task(after, partial(self._answer_in_job, slots, dataset, group))
+            for after, (dataset, group) in zip(order, ready, strict=True)
+        ]
+        self.busy = True
+        for at, result in in_parallel(tasks, self._jobs, slots, goes_on=self._goes_on):
+            if isinstance(result, Receipt):
+                yield result
+            elif isinstance(result, Advance):
+                self._advanced(ready[at][0], *result)
+            else:
+                self._tell(*result)
+        self.busy = False
+
+    def _answer_in_job(self, slots: WorkSlots, dataset: str, group: list[Trigger], report: Report) -> None:
+        def tell(about: str, problem: KfmError) -> None:
+            report((about, problem))
+
+        try:
+            for receipt in self._answer(job_session(self._session, slots, report), dataset, group, tell):
+                report(receipt)
+        finally:
+            report(Advance("", 0, 0))
 
     def _groups(self) -> dict[str, list[Trigger]]:
         groups: dict[str, list[Trigger]] = {}
@@ -155,29 +221,24 @@ class Watch:
                 groups.setdefault(trigger.dataset, []).append(trigger)
         return groups
 
-    def _answer(self, dataset: str, group: list[Trigger]) -> Iterator[Receipt]:
+    def _answer(self, session: Session, dataset: str, group: list[Trigger], tell: Tell) -> Iterator[Receipt]:
         """Run the oldest trigger and, if it succeeds, merge those that wait for the same into it. Then run the others
         in order."""
-        session = self._session
         while group and self._goes_on():
             first, rest = group[0], group[1:]
             try:
-                self.busy = True
                 receipt = run_trigger(session, first, trigger_updater(session, first), patient=False)
             except Broken:
                 raise
             except Full:  # its trigger stays in the queue with its place
-                self.busy = False
                 self.waits = True
                 return
             except KfmError as problem:
-                self.busy = False
                 if session.state.inbox.kept(first) is not None:
-                    self._tell(dataset, problem)
+                    tell(dataset, problem)
                     self._later(dataset)
                 return
-            yield from self._followed([receipt])
-            self.busy = False
+            yield from with_promotions(session, [receipt], tell, self._note)
             if receipt.outcome == "cancelled":  # the run that replaced it comes next
                 return
             if receipt.status == "FAILED" or receipt.outcome == "frozen":

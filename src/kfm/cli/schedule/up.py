@@ -20,6 +20,7 @@ from kfm.cli.parser import address
 from kfm.cli.render import Screen
 from kfm.cli.run_report import artifacts_folder, tell_elsewhere
 from kfm.cli.session import Tally, known_dataset, opened, settings
+from kfm.cli.work.run import add_jobs, requested_jobs
 from kfm.errors import BadInput, KfmError
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument(
         "--artifacts", default=None, metavar="DIR", help="with --once: write artifacts of the runs here"
     )
+    add_jobs(parser)
     parser.set_defaults(handler=up)
 
 
@@ -101,13 +103,14 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
     resolved = settings(options)
     names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
     names = names or sorted(resolved.config.datasets)
+    jobs = requested_jobs(options, resolved, names)
     tls = secured(options, resolved, options.listen[0]) if options.listen else None
     folder, events = _artifacts(options, resolved)
     patience = Patience(screen)
     with ExitStack() as stack:
         session = stack.enter_context(opened(options, screen, "write", resolved, events))
         tally = Tally(screen)
-        upkeep = Daemon(session, names, tally.failed, goes_on=patience.goes_on)
+        upkeep = Daemon(session, names, tally.failed, goes_on=patience.goes_on, jobs=jobs, advanced=tally.advanced)
         stack.callback(upkeep.end)
         if options.listen:
             door = server_module().taking_webhooks(partial(open_session, resolved), *options.listen, tls)

@@ -182,7 +182,8 @@ class PageContent:
                 if number < COMPARED and self._made.labels is None and changed and size <= left:
                     left -= size
                     rows = self._rows_changed(changed)
-            yield PageVersion(version, first.ts, record.entries, record.size, files, rows)
+            is_first = version == self._moves[0].after
+            yield PageVersion(version, first.ts, record.entries, record.size, files, rows, is_first=is_first)
 
     def _changes(self, before: str, after: str) -> tuple[tuple[int, int, int], list[tuple[Any, Any]]]:
         """Return how many files were added, changed and removed, and the first pairs of changed files."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 import re
 from collections import deque
 
+import msgspec
+
 from kfm.delivery.file_names import twins_in
 from kfm.delivery.public_runs import entry_of, public_run
 from kfm.errors import Corrupt, KfmError
@@ -29,7 +31,9 @@ def public_explanation(state: State, objects: Objects, made: PublicRun, publishe
     upstream, origins, cut = upstream_runs(state, objects, first)
     published = public_run(state, objects, entry_of(state, published_by), parts=False) if published_by else None
     subject = ExplanationSubject(thing=made.dataset, kind="dataset", dataset=made.dataset, version=made.version)
-    return build_explanation(subject, first, upstream, origins, published=published, cut=cut)
+    told = build_explanation(subject, first, upstream, origins, published=published, cut=cut)
+    # The last good run changes with every run, and a page only with its version.
+    return msgspec.structs.replace(told, lines=tuple(line for line in told.lines if line.about != "last"))
 
 
 def upstream_runs(

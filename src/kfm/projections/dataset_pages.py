@@ -52,6 +52,7 @@ class PageVersion(NamedTuple):
     files: tuple[int, int, int] | None = None  # added, changed, removed since the version before; None: it is the first
     rows: tuple[int, int] | None = None  # added, removed; None: not compared
     withdrawn_at: str = ""
+    is_first: bool = False  # nothing of the dataset was published before it
 
 
 class PageSample(NamedTuple):
@@ -324,18 +325,37 @@ def _columns(page: DatasetPage) -> Iterator[str]:
         return
     is_grid = not any(file.table or file.columns for file in files) and any(file.bands for file in files)
     what = "Variables" if is_grid else "Columns"
+    examples = _examples(page)
+    some = [(name, each, each.units or _unit_in(name)) for name, each in list(found.items())[:MOST_COLUMNS]]
+    has_units = any(unit for _, _, unit in some)
     yield f'<section><h2 id="columns">{what}</h2>'
     yield '<div class="scroll" role="region" aria-labelledby="columns" tabindex="0"><table><thead><tr>'
-    yield from (f'<th scope="col">{head}</th>' for head in ("Name", "Type", "Unit"))
+    heads = ("Name", "Type", *(["Unit"] if has_units else []), *(["Example"] if examples else []))
+    yield from (f'<th scope="col">{head}</th>' for head in heads)
     yield "</tr></thead><tbody>"
-    for name, each in list(found.items())[:MOST_COLUMNS]:
+    for name, each, unit in some:
         kind = each.type or (looked_at[name].type if name in looked_at else "")
-        cells = (escape(kind) or _NONE, escape(each.units or _unit_in(name)) or _NONE)
+        cells = [escape(kind) or _NONE, *([escape(unit) or _NONE] if has_units else [])]
+        cells += [escape(examples.get(name, ""))] if examples else []
         yield f'<tr><th scope="row">{escape(name)}</th>' + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
     yield "</tbody></table></div>"
-    if len(found) > MOST_COLUMNS:
-        yield f'<p class="note">And {len(found) - MOST_COLUMNS:,} more.</p>'
-    yield "</section>"
+    said = "" if has_units else "The files state no units."
+    said += f" And {len(found) - MOST_COLUMNS:,} more." if len(found) > MOST_COLUMNS else ""
+    yield f'<p class="note">{said.strip()}</p></section>' if said else "</section>"
+
+
+def _examples(page: DatasetPage) -> dict[str, str]:
+    """Return the first value of each column in the first rows."""
+    if page.sample is None:
+        return {}
+    sample = page.sample[1]
+    names = [each.name for each in sample.columns]
+    found: dict[str, str] = {}
+    for row in sample.rows:
+        for name, value in zip(names, row, strict=True):
+            if value:
+                found.setdefault(name, value)
+    return found
 
 
 _NONE = '<span class="none">not stated</span>'
@@ -395,7 +415,7 @@ def _changed(each: PageVersion) -> str:
     if each.withdrawn_at:
         return f'<span class="gone">Withdrawn {time_tag(each.withdrawn_at)}</span>'
     if each.files is None:
-        return "First version that is kept"
+        return "First version" if each.is_first else "Oldest version that is kept"
     added, changed, removed = each.files
     if each.rows is not None and any(each.rows):
         more, less = each.rows

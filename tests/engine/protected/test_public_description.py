@@ -13,7 +13,7 @@ import pytest
 
 from tests.app.governance.people import by_order
 from tests.cli.conftest import Kfm
-from tests.engine.protected.conftest import IDS, POINTS, SAFE, dataset, installation
+from tests.engine.protected.conftest import IDS, NOTES, POINTS, SAFE, dataset, installation, label, labels
 
 PLACES = "pages: true\npublish: file:public\ncatalog: file:catalog\n"
 OUTPUTS = "    outputs:\n      cells: {from: sites}\n"
@@ -89,3 +89,32 @@ def test_nothing_that_describes_a_masked_dataset_comes_from_its_source(published
         assert not [one for one in (*IDS, *sum(POINTS, ())) if one in text], path
     named = {each["name"] for each in read("catalog/sites/collection.json")["table:columns"]}
     assert not named & WITHHELD
+
+
+def test_no_page_of_a_masked_dataset_holds_more_than_its_public_file(published: Kfm) -> None:
+    with file_published().open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    pages = [path.read_text() for path in Path("public").rglob("*.html")]
+    assert len(pages) == 3
+    near = {f"{float(number):.{places}f}" for point in POINTS for number in point for places in (2, 3, 4, 5, 6)}
+    for text in pages:
+        assert not [one for one in (*IDS, *near, *NOTES, "cottonwood") if one in text]
+    text = Path("public/datasets/sites/index.html").read_text()
+    (drawn,) = re.findall(r'<path class="cells"[^>]*d="([^"]*)"', text)
+    assert drawn.count("M") == len({row["cell"] for row in rows}), "one outline for each cell of the file"
+    assert 'class="dots"' not in text and 'class="areas"' not in text
+    shown = re.search('<table class="rows">.*?</table>', text, re.S)
+    assert shown is not None and shown[0].count("<tr>") == 11, "ten rows of the public file and their head"
+    assert all(f"<td>{row['id']}</td>" in shown[0] for row in rows[:10])
+
+
+@pytest.mark.parametrize("how", ["withdrawn", "tightened"])
+def test_the_pages_of_a_masked_dataset_go_when_it_goes(published: Kfm, how: str) -> None:
+    if how == "withdrawn":
+        assert by_order(published, SAFE, "rollback", "sites", "--to", "nothing", "--reason", "no").code == 0
+    else:
+        labels(label("source: sites.csv", "restricted", public_resolution=None))
+        published("run", "sites")
+    left = list(Path("public").rglob("*.html"))
+    assert [str(path) for path in left] == ["public/index.html"]
+    assert "Sites as cells" not in left[0].read_text() and "Nothing is published" in left[0].read_text()

@@ -8,7 +8,7 @@ from html import escape
 from kfm.projections.explanation import ChainLink, Explanation
 from kfm.projections.explanation_sentences import Line
 from kfm.projections.pages.explanation_pictures import extent_map, graph
-from kfm.projections.pages.page_style import document, short_digest
+from kfm.projections.pages.page_style import document, short_digest, time_tag
 
 _PARTS = (
     ("How it was produced", ("thing", "run", "input", "output", "removed")),
@@ -30,7 +30,7 @@ def page(told: Explanation, top: str = "", home: str = "") -> str:
         '<main><div class="hero"><div class="in">',
         f'<p class="kind">How it was produced: {about or escape(f"{told.kind} {told.thing}")}</p>',
         f"<h1>{escape(name)}</h1>",
-        '</div></div><div class="in two"><div class="words"><section>',
+        '</div></div><div class="in one"><div class="words"><section>',
         *_facts(told),
         "</section><section><h2>The chain</h2>",
         '<div class="scroll picture" role="region" aria-label="The chain as a graph" tabindex="0">',
@@ -59,24 +59,30 @@ def page(told: Explanation, top: str = "", home: str = "") -> str:
 
 def _facts(told: Explanation) -> Iterator[str]:
     pairs = (
-        ("Dataset", told.dataset),
-        ("Version", told.version),
-        ("Ref", told.ref),
-        ("Updater", f"{told.updater_id} {told.updater_version}"),
-        ("Trigger", f"{told.trigger_type} ({told.trigger})"),
-        ("Run", told.run_id),
-        ("Ended", f"{told.made_at}, {told.outcome}"),
-        ("Last good run", f"{told.last_good.at}, {told.last_good.outcome}" if told.last_good is not None else ""),
+        ("Dataset", escape(told.dataset)),
+        ("Version", short_digest(told.version) if told.version else ""),
+        ("Ref", escape(told.ref)),
+        ("Updater", escape(f"{told.updater_id} {told.updater_version}")),
+        ("Trigger", escape(f"{told.trigger_type} ({told.trigger})")),
+        ("Run", escape(told.run_id)),
+        ("Ended", f"{time_tag(told.made_at, clock=True)}, {escape(told.outcome)}"),
+        ("Last good run", _last_good(told)),
     )
     yield '<dl class="pairs">'
     for name, value in pairs:
         if value:
-            yield f"<dt>{name}</dt><dd>{escape(value)}</dd>"
+            yield f"<dt>{name}</dt><dd>{value}</dd>"
     yield "</dl>"
 
 
+def _last_good(told: Explanation) -> str:
+    if told.last_good is None:
+        return ""
+    return f"{time_tag(told.last_good.at, clock=True)}, {escape(told.last_good.outcome)}"
+
+
 def _line(line: Line) -> str:
-    cites = ", ".join(f"<code>{escape(cite)}</code>" for cite in dict.fromkeys(line.cites))
+    cites = ", ".join(map(short_digest, dict.fromkeys(line.cites)))
     return f'<li>{escape(line.text)} <span class="cites">{cites}</span></li>'
 
 
@@ -92,8 +98,8 @@ def _table(told: Explanation) -> Iterator[str]:
     yield "</tr></thead><tbody>"
     for at, link in enumerate(told.chain):
         made_of = ", ".join(str(place + 1) for place in link.reads)
-        who = f"{link.updater}, {link.at}" if link.run_id else "outside"
-        cells = (escape(link.stage), escape(link.name), short_digest(link.digest), escape(who), made_of)
+        who = f"{escape(link.updater)}, {time_tag(link.at, clock=True)}" if link.run_id else "outside"
+        cells = (escape(link.stage), escape(link.name), short_digest(link.digest), who, made_of)
         yield f"<tr><td>{at + 1}</td>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
     yield "</tbody></table></div>"
     if told.cut:

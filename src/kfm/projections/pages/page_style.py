@@ -49,7 +49,7 @@ a:focus-visible,[tabindex]:focus-visible,summary:focus-visible{outline:3px solid
 .facts dd{margin:0;font-size:var(--l);font-weight:600;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
 .two{display:grid;gap:2.5rem 3.5rem;padding-top:2.25rem;padding-bottom:3rem}
 @media (min-width:62rem){.two{grid-template-columns:minmax(0,1fr) 19.5rem}}
-.two>*{min-width:0}section{margin:0 0 2.75rem}
+.one{padding-top:2.25rem;padding-bottom:3rem}.two>*,.one>*{min-width:0}section{margin:0 0 2.75rem}
 aside section{margin:0 0 1.6rem;padding:0 0 1.4rem;border-bottom:1px solid var(--line)}
 aside section:last-child{border:0}
 aside h2{font-size:var(--m);letter-spacing:0;margin:0 0 .4rem}

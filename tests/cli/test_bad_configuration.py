@@ -34,6 +34,7 @@ COMMANDS = (
     ("schedule", "trigger", "a"), ("backfill", "plan", "a"), ("backfill", "start", "a"), ("backfill", "resume", "a"),
     ("backfill", "status"), ("backfill", "pause", "a"), ("backfill", "cancel", "a"),
     ("catalog", "discover", "data"), ("new", "updater", "wells"),
+    ("add", "data/rain_gauges.csv"), ("remove", "rain-gauges"),
     ("preview", "build", "a"), ("preview", "list"), ("preview", "report", "a"),
     ("preview", "publish", "a", "--approved", "a"), ("preview", "sweep"),
     ("schedule", "pools"), ("resume",), ("runs", "list"), ("runs", "show", "last"), ("runs", "steps", "last"),

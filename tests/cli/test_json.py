@@ -31,6 +31,8 @@ LINES = {
     "kfm --version": ["--version"],
     "kfm init": ["init", "elsewhere"],
     "kfm new": ["new", "updater", "well-logs"],
+    "kfm add": ["add", "data/rain_gauges.csv", "--name", "rain", "--license", "CC0-1.0"],
+    "kfm remove": ["remove", "rain"],
     "kfm run": ["run"],
     "kfm resume": ["resume"],
     "kfm plan": ["plan", "rain-gauges"],

@@ -108,6 +108,31 @@ SHAPES: dict[str, Shape] = {
     "kfm review reject": Shape(RUNS),
     "kfm review deploy": Shape(RUNS),
     "kfm init": Shape({"written": "the files, as paths"}),
+    "kfm add": Shape(
+        {
+            "dataset": "its name in kfm.yml",
+            "title": "as it was given, stated or made from the name",
+            "license": "an SPDX expression; empty: none was given or stated",
+            "sensitivity": "`public`, or `closed` where a person must decide",
+            "sources": "each source: `name`, `uri`, `format`, `bytes`, `rows`, `read_whole` and its `columns` or "
+            "`variables`",
+            "signs": "each reason to look before it is published: `kind` (`site` or `person`), `column`, `why`",
+            "would_publish": "`rows`, `quarantined`, `files`, `page` and `problems` of a dry run; null: there was none",
+            "notes": "what else to know",
+            "written": "the files, as paths; empty in a dry run",
+            "diff": "the change of kfm.yml in a dry run; else empty",
+            "next": "what to type or to write next",
+        }
+    ),
+    "kfm remove": Shape(
+        {
+            "dataset": "its name",
+            "removed": "the files that were changed or removed; empty in a dry run",
+            "kept": "what stays, and why",
+            "diff": "the change of kfm.yml",
+            "dry_run": "whether nothing was changed",
+        }
+    ),
     "kfm new": Shape({"written": "the files, as paths", "declare": "what to add to `datasets:` of `kfm.yml`"}),
     "kfm run": Shape(RUNS),
     "kfm resume": Shape(RUNS),

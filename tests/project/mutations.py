@@ -67,6 +67,8 @@ LEAVES: dict[Command, Left] = {
 FILES: dict[Command, str] = {
     ("init",): "the files of a new installation",
     ("new",): "a module for an author",
+    ("add",): "kfm.yml, and in a new installation the files next to it",
+    ("remove",): "kfm.yml, and a masking policy that nothing was made with",
     ("protect",): "kfm.yml, labels and a masking policy, which the owner reads before they take effect",
     ("runners", "write"): "files of other runners",
     ("policy", "bundle"): "policies for an OPA server",

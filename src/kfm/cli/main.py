@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 WRITING = frozenset(
     {
         "run",
+        "add",
+        "remove",
         "resume",
         "attest",
         "promote",

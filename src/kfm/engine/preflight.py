@@ -17,7 +17,8 @@ def preflight(guards: Guards, work: Work) -> None:
     if not updater.moves_only and work.metadata.get("sensitivity") == "closed":
         raise Denied(
             f"dataset {trigger.dataset} is closed, and closed data may not be used",
-            hint="ask who closed it; `kfm rollback DATASET --to nothing --reason …` withdraws what was published",
+            hint="ask who closed it; if it may be public, write `sensitivity: public` under datasets."
+            f"{trigger.dataset} in kfm.yml; `kfm rollback DATASET --to nothing --reason …` withdraws what was public",
         )
     if not updater.asks_gates(trigger):
         return

@@ -182,9 +182,10 @@ def denied(context: RunContext, what: str, decision: Decision) -> Denied:
         if any(rule.startswith(begins) for rule in decision.rules):
             return Denied(message, hint=hint.format(dataset=context.dataset, version=decision.subject))
     unheld = any(reason.startswith("validation:") for reason in decision.reasons)
+    line = ", such as `license: CC-BY-4.0`" if "licence: license is not declared" in decision.reasons else ""
     return Denied(
         message,
-        hint=f"what is missing goes into kfm.yml under datasets.{context.dataset}; then "
+        hint=f"what is missing goes into kfm.yml under datasets.{context.dataset}{line}; then "
         + (f"`kfm run {context.dataset}` holds its sources against it, and you can " if unheld else "")
         + "try again",
     )

@@ -158,6 +158,11 @@ def _ids() -> list[str]:
     return LICENSES.split()
 
 
+def nearest_id(word: str) -> str:
+    """Return the SPDX id that a name or the address of a licence probably means; empty if none is similar."""
+    return _nearest(word, _ids())
+
+
 def _not_an_id(word: str) -> _Unreadable:
     near = _nearest(word, _ids())
     own = re.sub(r"[^A-Za-z0-9.-]+", "-", word).strip("-.")[:40] or "NAME"

@@ -27,12 +27,22 @@ class NotEditable(Exception):
 
 
 class Block(dict[str, Any]):
-    """A mapping that is written with one line for each key, below its comment if it has one. Other values are written
-    on one line."""
+    """A mapping that is written with one line for each key, below its comment if it has one, which may have several
+    lines. `notes` are comments behind the lines of single keys. Other values are written on one line."""
 
-    def __init__(self, value: dict[str, Any], comment: str = "") -> None:
+    def __init__(self, value: dict[str, Any], comment: str = "", notes: dict[str, str] | None = None) -> None:
         super().__init__(value)
         self.comment = comment
+        self.notes = notes or {}
+
+
+class Lines(list[Any]):
+    """A list that is written with one line for each entry, each with its comment behind it, if it has one. It can only
+    be the value of a key in a Block."""
+
+    def __init__(self, value: list[Any], notes: list[str] | None = None) -> None:
+        super().__init__(value)
+        self.notes = notes or [""] * len(value)
 
 
 class Node:
@@ -309,7 +319,7 @@ class YamlEdit:
         entries = found.around.entries or []
         at = next(n for n, (key, _) in enumerate(entries) if key is found.key)
         if len(entries) == 1:
-            return self._replaced(path[:-1], {})
+            return self._replaced(path[:-1], {}) or self._emptied(path)
         start, end = found.key.start, self._end(found.node)
         following = next((key.start for key, _ in entries[at + 1 :] if key is not None), -1)
         if found.around.is_flow:
@@ -327,6 +337,19 @@ class YamlEdit:
         if line:
             return [Splice(self._eol(line - 1), last, "")]
         return [Splice(0, last + len(self._line_break(last)), "")]
+
+    def _emptied(self, path: Path) -> list[Splice] | None:
+        """Return the changes that remove the only entry of a mapping in block form with the comments inside it.
+        Comments above and below it stay. None if it has no lines of its own."""
+        found, above = self._find(path), self._find(path[:-1])
+        if found is None or found.key is None or above is None or above.key is None or above.node.is_flow:
+            return None
+        line = self._line_start(found.key.start)
+        if self._text[line : found.key.start].strip():
+            return None
+        colon = self._colon(above.key)
+        start, end = self._eol(line - 1), self._eol(self._end(found.node))
+        return [Splice(colon, colon, " {}"), Splice(start, end, "")] if colon <= start else None
 
     def _colon(self, key: Node) -> int:
         """Return the position after the colon of a key."""
@@ -346,11 +369,20 @@ class YamlEdit:
             lines = [f"{pad}- {self._flow(value)}"]
         return "".join(line_break + line for line in lines)
 
-    def _entry(self, key: str, value: Any, pad: str) -> list[str]:
+    def _entry(self, key: str, value: Any, pad: str, note: str = "") -> list[str]:
+        behind = f"  # {note}" if note else ""
+        if isinstance(value, Lines) and value:
+            lines = [f"{pad}{scalar(key)}:{behind}"]
+            for each, said in zip(value, value.notes, strict=True):
+                lines.append(f"{pad}  - {self._flow(each)}" + (f"  # {said}" if said else ""))
+            return lines
         if not (isinstance(value, Block) and value):
-            return [f"{pad}{scalar(key)}: {self._flow(value)}"]
-        lines = [f"{pad}{scalar(key)}:", *([f"{pad}  # {value.comment}"] if value.comment else [])]
-        return lines + [line for name, each in value.items() for line in self._entry(name, each, f"{pad}  ")]
+            return [f"{pad}{scalar(key)}: {self._flow(value)}{behind}"]
+        lines = [f"{pad}{scalar(key)}:{behind}"]
+        lines += [f"{pad}  # {line}" for line in value.comment.splitlines()]
+        for name, each in value.items():
+            lines += self._entry(name, each, f"{pad}  ", value.notes.get(name, ""))
+        return lines
 
     def _flow(self, value: Any) -> str:
         return flow(value, self._write)

@@ -35,7 +35,7 @@ def inspect_grid(open_body: Callable[[], BinaryIO], contract: DataContract, out:
     form = contract.format
     try:
         with open_body() as body:
-            grid = _opened(form, body)
+            grid = opened_grid(form, body)
             _check(grid, contract, out)
             if out.held:
                 return {}
@@ -55,7 +55,7 @@ def describe(open_body: Callable[[], BinaryIO], form: str) -> dict[str, Any]:
     """Return the STAC description of a grid that was checked before, and its variables, without reading its values."""
     try:
         with open_body() as body:
-            grid = _opened(form, body)
+            grid = opened_grid(form, body)
             return {**described(grid), "variables": _variables(grid)}
     except (NoGrid, *UNREADABLE):
         return {}
@@ -88,7 +88,8 @@ def _shown_units(variable: Variable) -> str:
     return variable.units if is_printable(variable.units) and len(variable.units) <= 100 else ""
 
 
-def _opened(form: str, body: BinaryIO) -> Grid:
+def opened_grid(form: str, body: BinaryIO) -> Grid:
+    """Return the grid in a file. Raise NoGrid, or one of UNREADABLE, if there is none."""
     if form == "geotiff":
         from kfm.validation.rasters import geotiff
 
@@ -207,7 +208,7 @@ def _scan(grid: Grid, contract: DataContract, out: Outcome) -> None:
         for values in variable.values():
             if low is None and high is None:
                 continue
-            least, most = _range(values)
+            least, most = value_range(values)
             if least is not None and most is not None:
                 below = below or (low is not None and least < low)
                 above = above or (high is not None and most > high)
@@ -219,7 +220,7 @@ def _scan(grid: Grid, contract: DataContract, out: Outcome) -> None:
                 out.add(effect, "maximum", f"a value is above {high:g}; {end}", column=variable.name)
 
 
-def _range(values: Any) -> tuple[Any, Any]:
+def value_range(values: Any) -> tuple[Any, Any]:
     """Return the least and the largest known value; NaN is not a known value."""
     import numpy as np
 

@@ -15,6 +15,7 @@ import io
 import struct
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from kfm.errors import BadInput, Unavailable
@@ -96,6 +97,21 @@ def inspect_vector(
     except (pa.ArrowException, RuntimeError, OSError, LookupError, ValueError):
         what = f"it cannot be read as {NAMES[form]} from here; the source is held"
         out.add(SOURCE, f"{form}.unreadable", what, out.rows + 1 if out.rows else 0)
+
+
+@contextmanager
+def opened_vector(
+    open_body: Callable[[], BinaryIO], contract: DataContract
+) -> Iterator[tuple[int, dict[str, Any] | None, Iterator[pa.RecordBatch]]]:
+    """Open a file that has no contract yet: yield the number of its rows, the metadata of its geometries and its
+    rows. Raise Unfit or NoShapefile, or an error of the library, if it cannot be read."""
+    pyogrio = library(contract.format)
+    with open_body() as file:
+        body = file.read(MOST + 1)
+    given = _given(pyogrio, body, contract)
+    with pyogrio.raw.open_arrow(given.body, layer=given.layer, use_pyarrow=True, batch_size=BATCH) as (_, reader):
+        schema, about = _schema(reader.schema)
+        yield given.rows, None if about is None else _geo(about), _batches(reader, schema)
 
 
 def _given(pyogrio: Any, body: bytes, contract: DataContract) -> _Given:

@@ -116,9 +116,9 @@ def survey(table: Columns, k: int, *, latitude: str = "", longitude: str = "", r
 
 def _place(table: Columns, latitude: str, longitude: str) -> tuple[str, ...]:
     """Return the columns of latitude and longitude; () if the location is the point of a feature."""
-    pair = (latitude, longitude) if latitude and longitude else _named_pair(table)
+    pair = (latitude, longitude) if latitude and longitude else named_pair(table)
     if pair:
-        if not (_are_degrees(table[pair[0]], 90) and _are_degrees(table[pair[1]], 180)):
+        if not (are_degrees(table[pair[0]], 90) and are_degrees(table[pair[1]], 180)):
             raise BadInput(
                 f"columns {printable(pair[0])} and {printable(pair[1])} hold no degrees of latitude and longitude",
                 hint="convert them to decimal degrees of WGS 84, or name other columns: --latitude and --longitude",
@@ -132,12 +132,13 @@ def _place(table: Columns, latitude: str, longitude: str) -> tuple[str, ...]:
     )
 
 
-def _named_pair(table: Columns) -> tuple[str, str] | None:
+def named_pair(table: Columns) -> tuple[str, str] | None:
+    """Return the columns that are named like latitude and longitude; None if there are none."""
     by_name = {"".join(_words(name)): name for name in table}
     return next(((by_name[a], by_name[b]) for a, b in _PAIRS if a in by_name and b in by_name), None)
 
 
-def _are_degrees(values: Sequence[Any], most: int) -> bool:
+def are_degrees(values: Sequence[Any], most: int) -> bool:
     """Return whether at least half of the values that are given are degrees."""
     given = [value for value in values if _text(value)]
     fitting = sum(abs(number) <= most for value in given if not math.isnan(number := _number(value)))
@@ -196,12 +197,12 @@ def _seen(name: str, values: Sequence[Any], degrees: Sequence[Sequence[float]], 
     is_time = bool(words & _TIME)
     if _most(texts, lambda text: is_date(text) or is_moment(text) or (is_time and _is_part_of_date(text))):
         return ColumnSeen(name, "dates", ColumnRule(kind="date", to="decade"))
-    if words & _PERSON or _look_like_names(texts):
+    if words & _PERSON or look_like_names(texts):
         return ColumnSeen(name, "names of sites or people")
     return _counted(name, texts, bool(words & _ID), k)
 
 
-def _look_like_names(texts: Sequence[str]) -> bool:
+def look_like_names(texts: Sequence[str]) -> bool:
     """Return whether half of the different values are written as names of people are."""
     different = set(texts)
     return sum(_TITLED.fullmatch(text) is not None for text in different) * 2 >= len(different)

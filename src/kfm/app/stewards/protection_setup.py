@@ -409,6 +409,9 @@ def _wanted(
     if target.declared is not None:
         if not target.declared.mask:
             found.append((("datasets", target.dataset, "sources", target.name, "mask"), mask))
+            if config is not None and config.datasets[target.dataset].sensitivity == "closed":
+                # The label on the source now decides: readers get cells, once two stewards have signed.
+                found.append((("datasets", target.dataset, "sensitivity"), "public"))
         return found
     source: dict[str, Any] = {"uri": target.uri, "format": FORMATS[os.path.splitext(target.file)[1].lower()]}
     contract: dict[str, Any] = {"columns": _columns(seen)}

@@ -129,10 +129,19 @@ def arguments(parser: Parser) -> None:
     parser.set_defaults(handler=init, reports=True)
 
 
+def head() -> str:
+    """Return the settings above `datasets` that a new kfm.yml has. Without a validator no catalog is declared, because
+    the catalog gate would then refuse every publication."""
+    found = CONFIG.partition("datasets:\n")[0]
+    if is_installed():
+        return found
+    without = f"# It is checked before anything is published: {LACKING}, then take the # away.\n# {_CATALOG}"
+    return found.replace(_CATALOG, without)
+
+
 def files(template: str = "python") -> dict[str, str]:
-    """Return the files to write, by path. Without a validator no catalog is declared, because the catalog gate would
-    then refuse every publication."""
-    head, mark, declared = CONFIG.partition("datasets:\n")
+    """Return the files to write, by path."""
+    _, mark, declared = CONFIG.partition("datasets:\n")
     written = {
         "python": (mark + declared, {name: text for name, text in FILES.items() if name != "kfm.yml"}),
         "csv": (templates.CSV, {"data/rain_gauges.csv": DATA}),
@@ -140,10 +149,7 @@ def files(template: str = "python") -> dict[str, str]:
         "stac": (templates.STAC, {"data/scene.json": templates.STAC_DATA}),
     }
     body, others = written[template]
-    if not is_installed():
-        without = f"# It is checked before anything is published: {LACKING}, then take the # away.\n# {_CATALOG}"
-        head = head.replace(_CATALOG, without)
-    return {"kfm.yml": head + body, **others}
+    return {"kfm.yml": head() + body, **others}
 
 
 def around(folder: str, template: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from kfm.engine.isolation.landlock import libraries
-from kfm.errors import BadInput, Unavailable
+from kfm.errors import BadInput, Refused, Unavailable
 from kfm.model.canonical import canonical
 from kfm.model.records import DataContract, Finding
 from kfm.validation.source_check import Inspection, nothing_found
@@ -55,6 +55,7 @@ class Task(msgspec.Struct, frozen=True):
     seconds: int
     confined: bool  # False: it runs without Landlock and seccomp
     only_described: bool = False
+    only_profiled: bool = False
 
 
 class Died(Exception):
@@ -98,6 +99,17 @@ def facts_apart(scratch: Callable[[], BinaryIO], open_body: Callable[[], BinaryI
         return _in_child(scratch, open_body, task, lambda _: None, lambda _: None).described or {}
     except Died:
         return {}
+
+
+def profile_apart(scratch: Callable[[], BinaryIO], open_body: Callable[[], BinaryIO], form: str) -> dict[str, Any]:
+    """Return what a file that was never checked says of itself, for the proposal of a contract: see file_profile.py.
+    Raise Refused if it cannot be read."""
+    contract = msgspec.convert({"format": form}, DataContract)
+    task = Task(canonical(contract), False, "", 0, MEMORY, SECONDS, form not in UNCONFINED, only_profiled=True)
+    try:
+        return _in_child(scratch, open_body, task, lambda _: None, lambda _: None).described or {}
+    except Died as death:
+        raise Refused(f"the reader of {form} {death.how}", hint="look at the file, or ask its publisher") from None
 
 
 def _in_child(

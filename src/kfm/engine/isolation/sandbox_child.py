@@ -68,6 +68,10 @@ def _found(task: Task, contract: DataContract, frames: _Frames) -> Inspection:
         from kfm.validation.grids import describe
 
         return nothing_found(described=describe(_Source().open, contract.format))
+    if task.only_profiled:
+        from kfm.validation.file_profile import profile
+
+        return nothing_found(described=profile(_Source().open, contract.format))
     return inspect(
         _Source().open,
         contract,

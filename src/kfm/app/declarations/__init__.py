@@ -1,0 +1,1 @@
+"""Adds a dataset to kfm.yml from a file, and removes it."""

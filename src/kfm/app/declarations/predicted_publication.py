@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 from kfm.app.runs.execution import Undelivered, run_request, work
 from kfm.app.runs.queries import entries_of
 from kfm.app.session.session import Session
-from kfm.delivery.pages_follower import path_of
 from kfm.errors import KfmError
 from kfm.model import refs
 from kfm.model.records import Receipt
-from kfm.projections.file_paths import case_twins, published_path
+from kfm.projections.file_paths import case_twins, page_paths, published_path
 
 
 class Predicted(NamedTuple):
@@ -74,5 +73,5 @@ def page_of(session: Session, dataset: str) -> str:
     if not config.pages or scheme != "file":
         return ""
     if config.public_url:
-        return f"{config.public_url.rstrip('/')}/{path_of(dataset)}"
-    return f"{config.publish.partition(':')[2].rstrip('/')}/{path_of(dataset)}"
+        return f"{config.public_url.rstrip('/')}/{page_paths(dataset)[0]}"
+    return f"{config.publish.partition(':')[2].rstrip('/')}/{page_paths(dataset)[0]}"

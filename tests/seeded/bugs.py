@@ -18,6 +18,7 @@ from tests.seeded.mended import MENDED
 from tests.seeded.partitions import PARTITIONS
 from tests.seeded.planting import Bug
 from tests.seeded.promised import PROMISED
+from tests.seeded.public_pages import PUBLIC_PAGES
 from tests.seeded.recorded import RECORDED
 from tests.seeded.slips import STEWARD_SLIPS
 from tests.seeded.steward_claims import STEWARDS
@@ -29,6 +30,7 @@ BUGS: dict[str, Bug] = {
     **FORMATS,
     **LINEAGE,
     **MENDED,
+    **PUBLIC_PAGES,
     **PARTITIONS,
     **SURFACE,
     **STEWARD_SLIPS,

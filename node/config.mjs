@@ -104,9 +104,15 @@ export async function load(name, env) {
     const { apply } = await import("./environment.mjs");
     apply(document, Config, one, env[one], { fixed: ["kfm", "$schema"] });
   }
-  const config = into(document, Config);
+  const config = withDefaults(into(document, Config));
   await check(config, document);
   return new Resolved(config, absolute(process.cwd(), file), document);
+}
+
+function withDefaults(config) {
+  const isFolder = config.publish.startsWith("file:");
+  const inside = isFolder ? `${config.publish.replace(/\/+$/, "")}/catalog` : ""; // Python leaves it out where it is taken
+  return { ...config, catalog: config.catalog === "auto" ? inside : config.catalog, pages: isFolder && config.pages };
 }
 
 const isReserved = (name) => RESERVED_ENV.includes(name) || name.startsWith("KFM_SECRET_");

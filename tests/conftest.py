@@ -10,16 +10,35 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from kfm.config import config_file
+from kfm.config.config_file import AUTO, Config
+from kfm.config.setting_values import given
+from kfm.parsing.documents import Document
 from tests import sampling
 from tests.project import parts, recording
 
 _recorder = recording.Recorder()
+_DEFAULTS = config_file.with_defaults
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--part", choices=[*parts.PARTS], help="the part of the long suite that this run is")
+
+
+def _without_pages(config: Config, document: Document) -> Config:
+    """Leave out the catalog and the pages that are on by default: most tests are not about them, and would take longer.
+    Tests about the default use the fixture `shown_by_default`, other processes have it anyway."""
+    pages = config.pages and given(document.value, ("pages",))
+    return msgspec.structs.replace(config, pages=pages, catalog="" if config.catalog == AUTO else config.catalog)
+
+
+@pytest.fixture
+def shown_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The catalog and the pages are on by default, as in the product."""
+    monkeypatch.setattr(config_file, "with_defaults", _DEFAULTS)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,6 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith("KFM_") and not name.startswith("KFM_TEST_")]:
         del os.environ[name]  # settings of whoever starts the tests are none of theirs
     os.environ["KFM_REASON"] = "a test"  # or each of their many commands would have to say why
+    config_file.with_defaults = _without_pages
     sampling.everything = config.option.markexpr != "not long"
     os.environ.pop("COLUMNS", None)  # nor is the width of their terminal
 

@@ -54,6 +54,12 @@ def command(runner: str, *words: str) -> list[str]:
     return [sys.executable, "-m", "updater", *words]
 
 
+def without_pages(text: str) -> str:
+    """Leave out the catalog and the pages, which only Python writes, unless the settings name them."""
+    more = [line for line in ('catalog: ""', "pages: false") if f"\n{line.partition(':')[0]}:" not in f"\n{text}"]
+    return "\n".join([text.rstrip("\n"), *more, ""])
+
+
 class Site:
     """A folder with a kfm.yml. `runner` says who does the n-th command; everything else is done by `kfm`."""
 
@@ -69,6 +75,8 @@ class Site:
     def put(self, name: str, body: str | bytes) -> None:
         """A file, with the same time whenever it is written."""
         path = self.folder / name
+        if name == "kfm.yml" and isinstance(body, str):
+            body = without_pages(body)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(body.encode() if isinstance(body, str) else body)
         os.utime(path, (A_MOMENT, A_MOMENT))

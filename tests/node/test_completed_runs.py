@@ -54,3 +54,14 @@ def test_a_quarantined_run_of_either_runner_leaves_a_record(runner: str, tmp_pat
     (record,) = map(json.loads, site.kfm("runs", "wal", "last").out.splitlines())
     assert (record["phase"], record["status"], record["payload"]["outcome"]) == ("PLAN", "FAILED", "held")
     assert record["payload"] == {"code": "source.held", "outcome": "held", "stage": "QUARANTINE"}
+
+
+def test_a_run_of_node_leaves_the_pages_and_the_catalog_of_the_default_to_python(tmp_path: Path) -> None:
+    by_default = declared("rain").encode()  # as text the site would leave both out
+    site = Site(tmp_path / "site", {"kfm.yml": by_default, "rain.csv": "mm\n1.25\n"}, lambda _n: "node")
+    site.run("run", "rain")
+    run = site.kfm("runs", "list", "--json").data[0]["run"]
+    assert lineage(site, run)[:3] == [("", "IN_PROGRESS"), ("catalog", "PENDING"), ("pages", "PENDING")]
+    assert not (site.folder / "public/index.html").exists()
+    site.kfm("resume", code=None)
+    assert lineage(site, run)[-1] == ("", "DONE")

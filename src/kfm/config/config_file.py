@@ -22,7 +22,7 @@ from kfm.config.policy_settings import PolicyConfig, check_policy
 from kfm.config.pool_settings import Slots, check_pool, check_pools
 from kfm.config.runner_settings import RunnersConfig, check_runners
 from kfm.config.s3_settings import BucketConfig, check_buckets
-from kfm.config.setting_values import ID_PATTERN, Days, Text
+from kfm.config.setting_values import ID_PATTERN, Days, Text, given
 from kfm.config.source_settings import check_folder
 from kfm.config.upstream_datasets import check_promotions, check_reads
 from kfm.config.webhook_settings import WebhookConfig, check_webhook
@@ -41,6 +41,9 @@ SINKS = (
 )
 
 
+AUTO = "auto"
+
+
 class Config(Record, frozen=True):
     """The settings of an installation: all sections of kfm.yml."""
 
@@ -55,11 +58,19 @@ class Config(Record, frozen=True):
     publish: Annotated[Text, Meta(description="file:PATH, github:OWNER/REPOSITORY or noop")] = "file:public"
     catalog: Annotated[
         str,
-        Meta(max_length=4096, description="file:PATH of the folder of catalog files; empty: none"),
-    ] = ""
+        Meta(
+            max_length=4096,
+            description="file:PATH of the folder of catalog files, STAC and DCAT; auto: the folder `catalog` of the "
+            "public folder, or none without one; empty: none; Python only",
+        ),
+    ] = AUTO
     pages: Annotated[
-        bool, Meta(description="write an index.html per dataset and one of all into the public folder; Python only")
-    ] = False
+        bool,
+        Meta(
+            description="write an index.html per dataset and one of all into the public folder, if there is one; "
+            "Python only"
+        ),
+    ] = True
     public_url: Annotated[
         str,
         Meta(max_length=2000, description="https address of the public folder; empty: pages use relative addresses"),
@@ -175,11 +186,11 @@ def check(config: Config, document: Document) -> None:
         _check_location(document, key, getattr(config, key), schemes)
     if config.catalog:
         _check_location(document, "catalog", config.catalog, ("file",))
-        if _is_taken(config):
+        if _is_taken(config, config.catalog):
             document.refuse(("catalog",), "is in a folder that KFM uses for something else", "choose another folder")
     if config.worker_receipts:
         _check_worker_receipts(document, config)
-    if config.pages and not config.publish.startswith("file:"):
+    if config.pages and not _is_folder(config.publish):
         document.refuse(("pages",), "need a public folder, and publish names none", "write publish: file:public")
     check_archive(document, config.public_url, config.archive)
     check_github(document, config.publish, config.github)
@@ -212,11 +223,26 @@ def check(config: Config, document: Document) -> None:
             check_webhook(document, ("webhooks", name), hook, config.datasets)
 
 
-def _is_taken(config: Config) -> bool:
+def with_defaults(config: Config, document: Document) -> Config:
+    """Return the settings with the catalog and the pages that are on by default: where there is a public folder."""
+    if not _is_folder(config.publish):
+        catalog, pages = "" if config.catalog == AUTO else config.catalog, given(document.value, ("pages",))
+        return msgspec.structs.replace(config, catalog=catalog, pages=pages and config.pages)
+    if config.catalog != AUTO:
+        return config
+    inside = f"{config.publish.rstrip('/')}/catalog"
+    return msgspec.structs.replace(config, catalog="" if _is_taken(config, inside) else inside)
+
+
+def _is_folder(publish: str) -> bool:
+    return publish.startswith("file:")
+
+
+def _is_taken(config: Config, catalog: str) -> bool:
     """Say whether the catalog would be among published files or in the private folder. Next to `datasets` in the public
     folder it is allowed: both are served together.
     """
-    here, public = _folder(config.catalog), _folder(config.publish)
+    here, public = _folder(catalog), _folder(config.publish)
     taken = [_folder(config.objects), _folder(config.state), ".kfm", posixpath.join(public, "datasets")]
     inside = any(here == folder or here.startswith(folder.rstrip("/") + "/") for folder in taken)
     return inside or (here == public and config.publish.startswith("file:"))

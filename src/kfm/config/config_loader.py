@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from kfm.config import config_file
 from kfm.config.config_file import Config, check
 from kfm.config.setting_values import given, leaves
 from kfm.errors import BadInput
@@ -141,7 +142,7 @@ def resolve(document: Document, path: str, env: Mapping[str, str]) -> Resolved:
 def checked(document: Document) -> Config:
     """Return the document as a configuration. Raise BadInput if it has a mistake."""
     with _learning:
-        config = record_shape.into(document, Config)
+        config = config_file.with_defaults(record_shape.into(document, Config), document)
     check(config, document)
     return config
 

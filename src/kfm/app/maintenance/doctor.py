@@ -11,6 +11,7 @@ from kfm.app.authority.label_match import problems
 from kfm.app.authority.label_mistakes import without_stewards
 from kfm.app.authority.labels_in_force import labels_in_force
 from kfm.app.authority.recall import closed_datasets
+from kfm.app.metadata.catalog_gate import is_gated
 from kfm.app.metadata.completion_records import completion_faults
 from kfm.app.metadata.ledger_sinks import sink_progress
 from kfm.app.metadata.schema_store import LACKING, is_installed
@@ -119,7 +120,7 @@ def updater_verdicts(resolved: Resolved) -> list[CheckResult]:
 def catalog_verdicts(resolved: Resolved) -> list[CheckResult]:
     """Return a failure if a catalog is configured and the library that checks it is missing: then nothing can be
     promoted."""
-    if not resolved.config.catalog or is_installed():
+    if is_installed() or not is_gated(resolved):
         return []
     found = "jsonschema-rs is not installed: nothing can be promoted"
     return [CheckResult(check="catalog.schemas", ok=False, found=found, why=LACKING)]

@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from kfm.app.metadata.schema_store import is_installed
 from kfm.app.session.session import Session
 from kfm.clock import rfc3339
+from kfm.config.config_loader import Resolved
 from kfm.delivery.public_runs import entry_of
 from kfm.errors import Corrupt, KfmError, Unavailable
 from kfm.model import refs
@@ -55,7 +57,7 @@ def faults(session: Session, move: RefMove, now_ms: int) -> list[Fault]:
     """Return the first few faults of each kind that speak against the move."""
     dataset = refs.parse(move.ref).dataset
     found = list(islice(_graph(session, (dataset, move.after)), MOST))
-    if session.resolved.config.catalog:
+    if is_gated(session.resolved):
         found += islice(_catalog(session, move, now_ms), MOST)
     return found
 
@@ -63,7 +65,13 @@ def faults(session: Session, move: RefMove, now_ms: int) -> list[Fault]:
 def rules_required(session: Session) -> dict[str, str]:
     """Return the rules of lineage and catalog that a promotion in this installation must meet, with what each
     requires."""
-    return {**CATALOG, **GRAPH} if session.resolved.config.catalog else GRAPH
+    return {**CATALOG, **GRAPH} if is_gated(session.resolved) else GRAPH
+
+
+def is_gated(resolved: Resolved) -> bool:
+    """Say whether the catalog is checked before a promotion. A catalog that is written by default is not if the library
+    for checks is missing: nothing could be promoted."""
+    return bool(resolved.config.catalog) and (is_installed() or resolved.origins["catalog"] != "default")
 
 
 # -- the catalog

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kfm.app.session.backends import sink_lock
 from kfm.app.session.session import Session
 from kfm.errors import BadInput, KfmError
+from kfm.model import refs
 
 if TYPE_CHECKING:
     from kfm.delivery.followers import Follower, Progress
     from kfm.model.outbox_messages import Letter
     from kfm.model.ports import Sink
-    from kfm.model.records import Effect
+    from kfm.model.records import Effect, LedgerEntry
+
+_FEW = 64  # runs that are looked at before a sink is opened; an installation with more is behind
 
 
-def followers(session: Session) -> Iterator[Follower]:
+def followers(session: Session, without: Collection[str] = ()) -> Iterator[Follower]:
     """Yield the followers in the order of reporting. Each sink is opened when reached, and only if it is configured."""
-    if session.resolved.config.catalog:
+    if session.resolved.config.catalog and "catalog" not in without:
         from kfm.app.metadata.catalogs import catalog_follower
 
         yield catalog_follower(session)
-    if session.resolved.config.pages:
+    if session.resolved.config.pages and "pages" not in without:
         from kfm.app.metadata.pages_sink import pages_follower
 
         yield pages_follower(session)
@@ -44,6 +47,35 @@ def followers(session: Session) -> Iterator[Follower]:
         )
 
 
+def _pass_over(session: Session) -> set[str]:
+    """Advance the catalog and the pages over runs that published nothing, and return which of the two have nothing
+    else to do. Most runs are such, and neither is opened for them. A catalog with proofs follows every run."""
+    outbox, ledger, config = session.state.outbox, session.state.ledger, session.resolved.config
+    wanted = {"catalog": bool(config.catalog) and not config.ledger.sign_with, "pages": config.pages}
+    cursors: dict[str, int] = {}
+    for name in (name for name, is_wanted in wanted.items() if is_wanted):
+        if outbox.stopped(name) is None and next(outbox.waiting(name), None) is None:
+            cursors[name] = outbox.cursor(name)
+    newest = 0
+    for entry in ledger.entries(after=min(cursors.values()), limit=_FEW + 1) if cursors else ():
+        newest = entry.index
+        if _publishes(entry) or newest > min(cursors.values()) + _FEW:
+            cursors = {name: cursor for name, cursor in cursors.items() if cursor >= newest}
+            if not cursors:
+                return set()
+    behind = [name for name, cursor in cursors.items() if cursor < newest]
+    if behind:
+        with session.state.transaction(durable=False) as tx:
+            for name in behind:
+                tx.outbox.advance(name, newest)
+    return set(cursors)
+
+
+def _publishes(entry: LedgerEntry) -> bool:
+    """Say whether an entry may concern public files: those of an operation that found nothing to do are compared."""
+    return entry.op_type in ("promote", "rollback") or any(move.ref.startswith(refs.PUBLISHED) for move in entry.moves)
+
+
 def report_to_sinks(
     session: Session, *, again: bool = False, only: str = "", effects: list[Effect] | None = None
 ) -> list[KfmError]:
@@ -51,7 +83,8 @@ def report_to_sinks(
     the sinks that failed. A dry run only collects the effects."""
     problems: list[KfmError] = []
     noted = [] if effects is None else effects
-    for follower in followers(session):
+    passed = set() if again or only else _pass_over(session)
+    for follower in followers(session, passed):
         if only in ("", follower.sink.name):
             from kfm.app.metadata.sink_trace import traced
             from kfm.delivery.followers import follow

@@ -19,6 +19,7 @@ from tests.seeded.partitions import PARTITIONS
 from tests.seeded.planting import Bug
 from tests.seeded.promised import PROMISED
 from tests.seeded.public_pages import PUBLIC_PAGES
+from tests.seeded.readers import READERS
 from tests.seeded.recorded import RECORDED
 from tests.seeded.slips import STEWARD_SLIPS
 from tests.seeded.steward_claims import STEWARDS
@@ -35,6 +36,7 @@ BUGS: dict[str, Bug] = {
     **SURFACE,
     **STEWARD_SLIPS,
     **PROMISED,
+    **READERS,
     **RECORDED,
     **COMPLETED,
     **STEWARDS,

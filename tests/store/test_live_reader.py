@@ -234,52 +234,72 @@ def test_tables_in_place_cannot_be_written(path: str) -> None:
     reader.close()
 
 
-WATCH = """
+WRITES = """
 import sys
-from kfm.store.live_reader import open_reader
-path, rounds = sys.argv[1], int(sys.argv[2])
-last = 0
-for _ in range(rounds):
-    tables = open_reader(path)
-    n = int(tables.get("meta", "n"))
-    refs = [int(value) for _, value in tables.scan("refs")]
-    assert n >= last, "a reader went back in time"
-    assert refs == list(range(max(1, n - 299), n + 1)), "a reader mixed two moments"
-    assert int(tables.get("meta", "n")) == n
+from kfm.model.records import Receipt, RefMove
+from kfm.store.sqlite import SqliteTables
+from kfm.store.state import StoredState
+from tests.store.records import a_receipt
+tables = SqliteTables(sys.argv[1], busy_ms=0)  # to wait for a reader is an error
+tables._execute(f"PRAGMA wal_autocheckpoint={sys.argv[2]}")
+state, n = StoredState(tables, lambda: 0), 0
+while True:
+    n += 1
+    ref, run_id = f"processed/d{n % 7}", f"{n:08x}"
+    move = RefMove(ref=ref, before=state.refs.at(ref), after=f"sha256:{n:064x}")
+    with state.transaction(durable=n % 5 == 0) as tx:
+        tx.refs.move(move, run_id=run_id, op="ingest", actor="a", reason="", ts="2026-01-01T00:00:00Z")
+        tx.ledger.append(a_receipt(run_id, f"d{n % 7}", move), op="ingest")
+    print(n, flush=True)
+"""
+READS = """
+import sys, time
+from kfm.model.keys import digest
+from kfm.store.live_reader import LiveTables
+from kfm.store.state import StoredState
+last, seen = 0, set()
+for _ in range(int(sys.argv[2])):
+    tables = LiveTables(sys.argv[1], busy_ms=0)
+    state = StoredState(tables, lambda: 0)
+    count = state.counters()["ledger"]
+    time.sleep(0.002)  # the writer goes on in the middle of the read
+    assert [entry.index for entry in state.ledger.entries()] == list(range(1, count + 1)), "not one moment"
+    assert state.ledger.head() == digest(tables.get("ledger", f"{count:012d}")), "the head is of another moment"
+    assert state.ledger.tree().size == count
+    for ref, version in state.refs.all():
+        move = next(state.refs.history(ref, reverse=True, limit=1))
+        assert move.after == version, "a ref without its history"
+        assert state.ledger.receipt(move.run_id).moves[0].after == version, "a ref without its receipt"
+    assert state.counters()["ledger"] == count >= last
     tables.close()
-    last = n
-print(last)
+    last = count
+    seen.add(count)
+print(last, len(seen))
 """
 
 
-@pytest.mark.parametrize("checkpoint", [3, 1000])
-def test_readers_next_to_a_busy_writer_see_one_moment_each(tmp_path: Path, checkpoint: int) -> None:
-    folder = tmp_path / "home"
-    tables = SqliteTables(str(folder / "state"))
-    write(tables, LARGE)
-    tables.close()
-    child = start(folder, 11, checkpoint)
+def process(script: str, *words: str) -> subprocess.Popen[bytes]:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, "-c", script, *words], env=ENVIRONMENT, **pipes)
+
+
+@pytest.mark.parametrize("checkpoint", [5, pytest.param(1000, marks=pytest.mark.long)])
+def test_readers_next_to_a_busy_writer_see_one_moment_each_and_stop_it_never(path: str, checkpoint: int) -> None:
+    """Every ref has its receipt, and the ledger ends where its head says; the writer has no patience to wait."""
+    writer = process(WRITES, path, str(checkpoint))
     try:
-        first = commits(child, 5)
-        drain = threading.Thread(target=lambda: child.stdout and child.stdout.read(), daemon=True)
-        drain.start()
-        readers = [
-            subprocess.Popen(
-                [sys.executable, "-c", WATCH, str(folder / "state"), "25"],
-                env=ENVIRONMENT,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-            for _ in range(3)
-        ]
+        first = commits(writer, 5)
+        threading.Thread(target=lambda: writer.stdout and writer.stdout.read(), daemon=True).start()
+        readers = [process(READS, path, "20") for _ in range(3)]
         for reader in readers:
             out, error = reader.communicate(timeout=120)
             assert reader.returncode == 0, error.decode()
-            assert int(out) > first, "nothing was written next to the reader"
-        assert child.poll() is None, "the writer failed next to the readers"
+            last, moments = map(int, out.split())
+            assert last > first and moments > 5, "nothing was written next to the reader"
+        assert writer.poll() is None, writer.stderr and writer.stderr.read().decode()
     finally:
-        child.send_signal(signal.SIGKILL)
-        child.wait(30)
-    checked = SqliteTables(str(folder / "state"))
+        writer.send_signal(signal.SIGKILL)
+        writer.wait(30)
+    checked = SqliteTables(path)
     checked.verify()
     checked.close()

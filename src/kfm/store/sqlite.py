@@ -36,6 +36,7 @@ _LOG = 8_192_000  # bytes of pages in the log after which it restarts
 _CACHE = 8192  # KiB of pages in memory; few, because after a commit SQLite may scan all of them
 _SMALL = 1 << 20  # a database up to this size is checked completely on opening; in a larger one, the vital tables are
 _MOST_KEPT = 1000  # rows
+_FIRST_PAGE, _PAGE_ROWS = 32, 512  # rows that one statement of a scan reads: at first, and at most
 
 
 def migrations() -> list[tuple[int, str]]:
@@ -339,10 +340,13 @@ class SqliteTables:
     def scan(
         self, table: str, prefix: str = "", *, after: str = "", reverse: bool = False, limit: int = -1
     ) -> Iterator[tuple[str, bytes]]:
-        """Yield rows in pages, so that a reader never keeps a snapshot open while others write."""
+        """Yield rows in pages, so that a reader never keeps a snapshot open while others write. The first pages are
+        short, because many a caller takes only a few rows."""
         name_sum = BY_TABLE[table].name_sum
+        longest = _FIRST_PAGE
         while limit != 0:
-            page = 500 if limit < 0 else min(limit, 500)
+            page = longest if limit < 0 else min(limit, longest)
+            longest = min(4 * longest, _PAGE_ROWS)
             rows = self._page(table, prefix, after, reverse, page)
             for key, value, total in rows:
                 whole = type(key) is str and type(value) is bytes

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kfm.model import refs
+from kfm.model.lineage_edges import DATASET
 from kfm.model.reports.withdrawal import Withdrawal
 from kfm.projections.live_versions import withdrawn_versions
 
@@ -14,11 +16,38 @@ if TYPE_CHECKING:
     from kfm.model.records import RefEntry
 
 ENCRYPTED = "(encrypted)"
+EDGES = 50  # runs that read the first public version, among which the one that published it is searched
+
+
+def public_moves(session: Session, dataset: str, version: str) -> list[RefEntry]:
+    """Return the moves of the published ref since the last promotion of a version, oldest first; all moves if it was
+    public by rollbacks only, and none if it was never public. They tell of this version what the whole history tells,
+    and of a version that is current or was never published they are few."""
+    if not version or not _may_have_been_public(session, dataset, version):
+        return []
+    found = []
+    for move in session.state.refs.history(refs.published(dataset), reverse=True):
+        found.append(move)
+        if move.after == version and move.op != "rollback":
+            return found[::-1]
+    return found[::-1] if any(move.after == version for move in found) else []
+
+
+def _may_have_been_public(session: Session, dataset: str, version: str) -> bool:
+    """Return False if the lineage graph shows that no run moved the published ref to this version. The graph has an
+    edge for each such move if it has one for the first; operations of early formats left none."""
+    address, lineage = DATASET + dataset, session.state.lineage
+    if any(True for _ in lineage.users(address, version)):
+        return True
+    first = next(iter(session.state.refs.history(refs.published(dataset), limit=1)), None)
+    if first is None:
+        return False
+    return all(use.run_id != first.run_id for use in islice(lineage.users(address, first.after), EDGES))
 
 
 def withdrawing_move(session: Session, dataset: str, version: str) -> RefEntry | None:
     """Return the move that took a version back; None if it is public, was only superseded or was never published."""
-    return withdrawn_versions(session.state.refs.history(refs.published(dataset))).get(version) if version else None
+    return withdrawn_versions(public_moves(session, dataset, version)).get(version)
 
 
 def withdrawal(session: Session, dataset: str, version: str) -> Withdrawal | None:

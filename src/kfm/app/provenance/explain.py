@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kfm.app.authority.withdrawals import withdrawal, withdrawn_line
+from kfm.app.authority.withdrawals import public_moves, withdrawal, withdrawn_line
 from kfm.app.provenance.present_labels import ended_by, present_labels
 from kfm.app.runs.resolve import Thing, datasets, find_thing
 from kfm.delivery.public_runs import entry_of, public_run
@@ -24,6 +24,7 @@ from kfm.parsing.characters import printable
 from kfm.projections.explanation import Explanation as Explanation
 from kfm.projections.explanation import ExplanationSubject, as_text, build_explanation
 from kfm.projections.explanation_sentences import Line
+from kfm.projections.live_versions import last_move
 from kfm.projections.mermaid import chart
 from kfm.projections.pages.explanation_page import page
 
@@ -153,15 +154,13 @@ def _public_run(session: Session, run_id: str, *, whole: bool = False) -> Public
 
 
 def _published(session: Session, dataset: str, version: str) -> PublicRun | None:
-    for move in session.state.refs.history(refs.published(dataset), reverse=True):
-        if move.after == version:
-            return _public_run(session, move.run_id)
-    return None
+    move = last_move(public_moves(session, dataset, version), version)
+    return None if move is None else _public_run(session, move.run_id)
 
 
 def _since(session: Session, dataset: str, version: str) -> list[Line]:
     """Return what became of a published version: which run put another one in its place, or who withdrew it and why."""
-    moves = list(session.state.refs.history(refs.published(dataset))) if version else []
+    moves = public_moves(session, dataset, version)
     after = ended_by(moves, version)
     if after is None:
         return []

@@ -236,10 +236,10 @@ def test_tables_in_place_cannot_be_written(path: str) -> None:
 
 WRITES = """
 import sys
-from kfm.model.records import Receipt, RefMove
+from kfm.model.records import RefMove
 from kfm.store.sqlite import SqliteTables
 from kfm.store.state import StoredState
-from tests.store.records import a_receipt
+from tests.store.records import receipt
 tables = SqliteTables(sys.argv[1], busy_ms=0)  # to wait for a reader is an error
 tables._execute(f"PRAGMA wal_autocheckpoint={sys.argv[2]}")
 state, n = StoredState(tables, lambda: 0), 0
@@ -249,7 +249,7 @@ while True:
     move = RefMove(ref=ref, before=state.refs.at(ref), after=f"sha256:{n:064x}")
     with state.transaction(durable=n % 5 == 0) as tx:
         tx.refs.move(move, run_id=run_id, op="ingest", actor="a", reason="", ts="2026-01-01T00:00:00Z")
-        tx.ledger.append(a_receipt(run_id, f"d{n % 7}", move), op="ingest")
+        tx.ledger.append(receipt(run_id=run_id, dataset=f"d{n % 7}", moves=[move]), op="ingest")
     print(n, flush=True)
 """
 READS = """

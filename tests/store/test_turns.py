@@ -160,7 +160,10 @@ def test_a_fence_raised_by_another_process_is_seen_inside_the_transaction(kind: 
     two.tables.begin()
     two.tables.put("refs", "switch/global", b"frozen")
     two.tables.commit()
-    with pytest.raises(Frozen, match="`kfm thaw` opens it"), one.transaction(lease, switches=("switch/global",)):
+    with (
+        pytest.raises(Frozen, match="`kfm thaw --reason …` opens it"),
+        one.transaction(lease, switches=("switch/global",)),
+    ):
         pytest.fail("entered while frozen")
 
 

@@ -1,4 +1,4 @@
-"""The errors for a damaged state database, and the check of a row."""
+"""The errors for a damaged state database, and the checks of a row and of its disk."""
 
 from __future__ import annotations
 
@@ -34,3 +34,12 @@ def check_row(table: Any, key: Any, value: Any, total: Any) -> None:
             hint="restore the state from a copy; nothing was changed",
             record=str(key),
         )
+
+
+def is_full(folder: str) -> bool:
+    """Return whether the disk of a folder is full. SQLite reports "I/O error" if its shared memory finds no room."""
+    try:
+        place = os.statvfs(folder or ".")
+    except OSError:
+        return False
+    return place.f_bavail * place.f_frsize < 1 << 16

@@ -21,7 +21,7 @@ import apsw
 
 from kfm.errors import BadInput, Broken, Busy, KfmError, Refused, StorageFailed, Unavailable
 from kfm.fsio import REAL, note_at, storage_failed, write_note
-from kfm.store.corruption import check_row, damaged, lost
+from kfm.store.corruption import check_row, damaged, is_full, lost
 from kfm.store.memory import check_key
 from kfm.store.sql_statements import BY_TABLE, page_query
 from kfm.store.state_formats import too_new, upgrade
@@ -530,7 +530,7 @@ class SqliteTables:
                     self._wrote = False
                     self._execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             except apsw.Error as problem:
-                full = isinstance(problem, apsw.FullError) or _is_full(self._folder)
+                full = isinstance(problem, apsw.FullError) or is_full(self._folder)
                 self._failed = StorageFailed(
                     f"cannot close the state database: {'the disk is full' if full else problem}",
                     hint="what was acknowledged is safe in its log; " + ("make room" if full else "check the disk"),
@@ -560,7 +560,7 @@ class SqliteTables:
         """Return the error after a failed write or sync. The state of the disk is unknown, so this connection closes,
         and the next opening reads the disk again."""
         self._abandon()
-        if isinstance(problem, apsw.FullError) or _is_full(self._folder):
+        if isinstance(problem, apsw.FullError) or is_full(self._folder):
             return StorageFailed("cannot write the state: the disk is full", hint="free some space, then `kfm resume`")
         if isinstance(problem, apsw.CantOpenError):
             return StorageFailed(
@@ -592,12 +592,3 @@ class _Reading:
 _COMMITS = crc32(b"guard/commits")
 # Our statements are fixed and correct, so an SQL error or an impossible row means that the file is damaged.
 _DAMAGE = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.TooBigError, apsw.MismatchError, apsw.FormatError)
-
-
-def _is_full(folder: str) -> bool:
-    """Return whether the disk of a folder is full. SQLite reports "I/O error" if its shared memory finds no room."""
-    try:
-        place = os.statvfs(folder or ".")
-    except OSError:
-        return False
-    return place.f_bavail * place.f_frsize < 1 << 16

@@ -2,6 +2,10 @@
 
 python version_of.py LISTING.ndjson
 
+The listing of a large version names parts, which lie in `datasets/<dataset>/parts` by the start of their digests. They
+are read, and each must have the digest that names it: else this program ends with an error. Then the version is the
+SHA-256 of the listing. All others hold for listings of files:
+
 A listing has a line for every file of a version, sorted by key. Up to 128 lines, the version is the SHA-256 of the
 listing itself. Longer ones are cut into parts. A part closes with its 16th line or a later one, when byte 0 of the
 SHA-256 of the line's key (as it stands in the line) is below 16; else with its 128th. Each part has a line that
@@ -12,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 
 
@@ -50,10 +55,29 @@ def name_of(held: list[tuple[list[str], bytes, int, int]], level: int) -> tuple[
     return key, compact(line) + b"\n", entries, size
 
 
+def check_parts(listing: bytes, folder: str) -> None:
+    """Read all parts that a listing names, and exit if one is missing or has another digest."""
+    for line in listing.splitlines():
+        part = json.loads(line)
+        if "depth" not in part:
+            continue
+        start = part["digest"].removeprefix("sha256:")[:16]
+        with open(os.path.join(folder, f"{start}.ndjson"), "rb") as file:
+            body = file.read()
+        if "sha256:" + hashlib.sha256(body).hexdigest() != part["digest"]:
+            sys.exit(f"{start}.ndjson has another digest than its name says")
+        check_parts(body, folder)
+
+
 def compact(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 if __name__ == "__main__":
     with open(sys.argv[1], "rb") as file:
-        sys.stdout.write(version_of(file.read()) + "\n")
+        listing = file.read()
+    if listing.startswith(b'{"depth":'):
+        check_parts(listing, os.path.join(os.path.dirname(sys.argv[1]), "..", "parts"))
+        sys.stdout.write("sha256:" + hashlib.sha256(listing).hexdigest() + "\n")
+    else:
+        sys.stdout.write(version_of(listing) + "\n")

@@ -1,7 +1,5 @@
 /** After the commit: delivers to the outside, at least once. Twin of src/kfm/delivery/public_files.py. */
 
-import { createHash } from "node:crypto";
-
 import { pointerPath, publishedPath, receiptPath, twinsOf, versionPath } from "../artifacts.mjs";
 import { canonical } from "../canonical.mjs";
 import { Corrupt, Frozen, KfmError, Moved } from "../errors.mjs";
@@ -20,14 +18,12 @@ export const BATCH = 256; // receipts that are noted as exported together
  * dataset if the dataset is at fault: a frozen or damaged dataset does not delay others.
  */
 export async function deliver(state, objects, publisher, log, { sync, retention = () => -1, waits = false }) {
-  let newest = 0;
-  let due = [];
+  let [newest, due] = [0, []];
   state.transaction(null, { durable: sync }, (tx) => {
     newest = follow(state, tx);
     due = [...state.due(PUBLIC)].map((dataset) => [dataset, [...state.history(`published/${dataset}`)]]);
   });
-  const problems = [];
-  const done = new Map();
+  const [problems, done] = [[], new Map()];
   try {
     for (const [dataset, moves] of due) {
       const telling = new Telling({ state, objects, publisher, log, dataset, moves, keep: retention(dataset), waits });
@@ -80,6 +76,11 @@ class Telling {
 
   async all() {
     const { moves } = this;
+    for (const version of new Set(moves.map((move) => move.after))) {
+      if (version && (await this.#isLarge(version))) {
+        throw new Frozen(`${this.dataset} waits for Python`, { hint: "it has files that versions share: `kfm resume`" });
+      }
+    }
     const withdrawn = moves.reduce((last, move) => (move.after ? last : move.n), 0);
     if (withdrawn && (withdrawn > this.told.moves || withdrawn === moves.length)) {
       await this.#tell(moves.slice(0, withdrawn));
@@ -88,6 +89,19 @@ class Telling {
       this.#check();
       await this.#tell(moves);
     }
+  }
+
+  async #isLarge(version) {
+    const { entriesOf, WHOLE } = await import("../manifests.mjs");
+    let [files, bytes] = [0, 0];
+    try {
+      for (const { size } of entriesOf(this.objects, version)) {
+        if ((files += 1) > WHOLE || (bytes += size) > 1 << 26) return true;
+      }
+    } catch (problem) {
+      if (!(problem instanceof Corrupt)) throw problem; // a damaged one is told as before
+    }
+    return false;
   }
 
   async #tell(moves) {
@@ -129,11 +143,11 @@ class Telling {
       const body = this.#checked(chunksOf(objects, entry.digest));
       await publisher.writeFile(publishedPath(dataset, version, entry, twins), entry.digest, entry.size, key, body);
     }
-    // What it consists of, for those who see only the files.
-    const [name, size] = listed(listingOf(objects, version));
+    // What it consists of, for those who see only the files. It is one object, because the version is small.
     const path = `${versionPath(dataset, version)}.ndjson`;
-    const body = this.#checked(listingOf(objects, version));
-    await publisher.writeFile(path, name, size, `published/${dataset}/${version}/manifest`, body);
+    const whole = Buffer.concat([...listingOf(objects, version)]);
+    const key = `published/${dataset}/${version}/manifest`;
+    await publisher.writeFile(path, digest(whole), whole.length, key, this.#checked([whole]));
   }
 
   async #announce(move) {
@@ -182,17 +196,6 @@ class Telling {
       throw new Moved(`${last.ref} has moved on`, { hint: "the command that moved it publishes it" });
     }
   }
-}
-
-/** Digest and size of what comes in pieces. */
-function listed(pieces) {
-  const total = createHash("sha256");
-  let size = 0;
-  for (const piece of pieces) {
-    total.update(piece);
-    size += piece.length;
-  }
-  return [`sha256:${total.digest("hex")}`, size];
 }
 
 async function exportReceipts(state, publisher, newest) {

@@ -259,10 +259,14 @@ FILES = {
     "next run checks them again",
     ".kfm/publish.lock": "taken by the command that publishes",
     "public/datasets/<dataset>/current.json": "which version is public",
-    "public/datasets/<dataset>/versions/<v>": "the files of a version; `<v>` is the start of its digest",
+    "public/datasets/<dataset>/versions/<v>": "the files of a version of up to 128 files and 64 MiB; `<v>` is the "
+    "start of its digest",
     "public/datasets/<dataset>/versions/<v>.ndjson": "its listing: one line for each file, with key, digest, size "
-    "and type; "
-    "`tools/version_of.py` computes its version, which up to 128 lines is its SHA-256",
+    "and type; its SHA-256 is the version. That of a larger version names parts",
+    "public/datasets/<dataset>/files": "the files of larger versions, which share them; the start of a file's digest "
+    "is in its name",
+    "public/datasets/<dataset>/parts": "the parts of the listings of larger versions, by the start of their digests; "
+    "`tools/version_of.py` follows them",
 }
 
 OUTCOMES = (

@@ -14,9 +14,8 @@ import msgspec
 
 from kfm.delivery.catalog_proofs import Proofs
 from kfm.delivery.file_facts import LARGEST, FileFacts, file_facts, with_facts
-from kfm.delivery.file_names import twins_in
 from kfm.delivery.masked_tables import TableFacts, box_around, table_facts
-from kfm.delivery.public_files import listed
+from kfm.delivery.public_layout import Layout
 from kfm.delivery.public_runs import public_run
 from kfm.errors import Corrupt
 from kfm.model import manifests
@@ -26,7 +25,6 @@ from kfm.model.ports import Objects, State
 from kfm.model.public_run import Places, PublicArtifact, PublicMember, PublicRun, PublicVersion, artifact_id
 from kfm.model.records import DatasetVersion, LedgerEntry, ManifestEntry, Record, RefEntry
 from kfm.projections import dcat, openlineage, prov, stac
-from kfm.projections.file_paths import Twins, published_path
 from kfm.projections.live_versions import live_versions
 
 MOST_READ = 1000  # most files of a version that are described from their own bytes
@@ -65,10 +63,10 @@ class Cataloguing:
         self._places = places
         self.dataset = dataset
         self.standing = tuple(live_versions(moves, keep))
-        self._twins: dict[str, Twins] = {}
         self._first_moves = {move.after: move for move in reversed(moves)}
         self._entries = _Entries(state, dataset)
         self._proofs = proofs or Proofs(state)
+        self._layout = Layout(state, objects, dataset, moves)
         self._count = -1  # how many items the collection links to
         self._told: dict[str, PublicRun] = {}
         self._described: PublicVersion | None = None
@@ -227,8 +225,11 @@ class Cataloguing:
 
     def _placed(self, artifact: PublicArtifact, home: str) -> PublicArtifact:
         """Return an entry with its public path, which is in the oldest live version that has it."""
-        inside = artifact.path.split("/", 2)[2]
-        return msgspec.structs.replace(artifact, path=f"versions/{home[7:23]}/{inside}")
+        entry = ManifestEntry(
+            key=artifact.key, digest=artifact.digest, size=artifact.size, media_type=artifact.media_type
+        )
+        path = self._path(home, entry).removeprefix(f"datasets/{self.dataset}/")
+        return msgspec.structs.replace(artifact, path=path)
 
     def _with_facts(self, artifact: PublicArtifact) -> PublicArtifact:
         """Return a masked artifact with what its published bytes say: columns, row count, and the extent of its cells
@@ -255,9 +256,7 @@ class Cataloguing:
 
     def _path(self, version: str, entry: ManifestEntry) -> str:
         """Return the path of a file in the public folder, given the version that it is published with."""
-        if version not in self._twins:
-            self._twins[version] = twins_in(self._state, self._objects, self.dataset, version)
-        return published_path(self.dataset, version, entry, self._twins[version])
+        return self._layout.path(version, entry)
 
     def _masked_files(self, version: str) -> tuple[PublicArtifact, ...]:
         """Return the first files of a masked version, with their facts."""
@@ -367,7 +366,7 @@ class Cataloguing:
     def _version(self, version: str) -> PublicVersion:
         record, at = self._record(version), self.standing.index(version)
         box, interval = around(self._objects, version)
-        listing, size = listed(self._objects, version)
+        *_, (_, listing, size, _) = self._layout.listings(version, version)
         made = public_run(self._state, self._objects, self._entries.of(record.run_id), parts=False)
         files = self._masked_files(version) if _is_masked(made) else ()
         described = self._public_files(record) if made.labels is None else ()

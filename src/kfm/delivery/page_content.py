@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from kfm.delivery.file_facts import file_facts, with_facts
-from kfm.delivery.file_names import twins_in
 from kfm.delivery.masked_tables import box_around, table_facts
 from kfm.delivery.page_samples import BYTES, FILES, first_rows, places_in
+from kfm.delivery.public_layout import Layout
 from kfm.delivery.public_runs import entry_of, public_run
 from kfm.delivery.upstream_runs import public_explanation
 from kfm.errors import BadInput, Corrupt
@@ -28,7 +28,6 @@ from kfm.model.records import DatasetVersion, RefEntry
 from kfm.projections import dataset_pages
 from kfm.projections.dataset_pages import DatasetPage, PageFile, PageMap, PageSample, PageVersion
 from kfm.projections.explanation import Explanation
-from kfm.projections.file_paths import published_path
 from kfm.projections.live_versions import live_versions, withdrawn_versions
 from kfm.validation.findings import Unreadable
 from kfm.validation.json_records import ListInJson
@@ -110,11 +109,11 @@ class PageContent:
             return []
         own, digest = f"datasets/{self.dataset}/", self.standing[-1]
         most = max(FILES, dataset_pages.MOST)
-        twins = twins_in(self._state, self._objects, self.dataset, digest)
+        layout = Layout(self._state, self._objects, self.dataset)
         return [
             PublicArtifact(
                 id=artifact_id(self.dataset, entry.key), key=entry.key, digest=entry.digest, size=entry.size,
-                media_type=entry.media_type, path=published_path(self.dataset, digest, entry, twins).removeprefix(own),
+                media_type=entry.media_type, path=layout.path(digest, entry).removeprefix(own),
                 bbox=entry.bbox, datetime=entry.datetime, stac_id=entry.stac_id,
             )
             for entry in islice(manifests.entries(self._objects, digest), most)

@@ -6,17 +6,26 @@ at the published ref, and what that replaces. Everything can be written again.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from kfm.delivery.file_names import twins_in
+from kfm.delivery.public_layout import Layout
 from kfm.errors import Corrupt, Frozen, KfmError, Moved
 from kfm.model import manifests, refs
 from kfm.model.keys import digest, output_key
 from kfm.model.outbox_messages import PUBLIC as PUBLIC
+from kfm.model.outbox_messages import OutboxTx
 from kfm.model.ports import Log, Objects, Publisher, State, Tx
 from kfm.model.records import LedgerEntry, Receipt, RefEntry, SinkPosition
-from kfm.projections.file_paths import checkpoint_path, list_path, pointer_path, published_path, version_path
+from kfm.projections.file_paths import (
+    checkpoint_path,
+    list_path,
+    part_folder,
+    part_path,
+    pointer_path,
+    shared_folder,
+    shared_path,
+    version_path,
+)
 from kfm.projections.live_versions import ALL, last_move, live_versions, pointer_of
 from kfm.projections.worker_receipt import receipt_path
 
@@ -44,7 +53,7 @@ def deliver(
         newest = follow(state, tx)
         due = [(dataset, list(state.refs.history(refs.published(dataset)))) for dataset in state.outbox.due(PUBLIC)]
     problems: list[tuple[str, KfmError]] = []
-    done: dict[str, SinkPosition] = {}
+    done: dict[str, Telling] = {}
     try:
         for dataset, moves in due:
             telling = Telling(state, objects, publisher, log, dataset, moves, retention(dataset), waits)
@@ -58,9 +67,10 @@ def deliver(
                 problems.append(("", problem))
                 break
             finally:
-                done[dataset] = telling.told
+                done[dataset] = telling
         if done:
-            state.outbox.acknowledge(PUBLIC, done)
+            told = {dataset: telling.told for dataset, telling in done.items()}
+            state.outbox.acknowledge(PUBLIC, told, lambda outbox: _keep_layouts(outbox, done.values()))
         _export_receipts(state, publisher, newest)
         export_checkpoints(state, publisher, newest)
     except KfmError as problem:
@@ -114,6 +124,8 @@ class Telling:
         self._moves = moves
         self._keep = keep
         self._waits = waits
+        self._layout = Layout(state, objects, dataset, moves, shares=publisher.shares_files)
+        self._is_noted = False
         self.told = state.outbox.told(PUBLIC, dataset) or SinkPosition(moves=0, keep=keep)
 
     def all(self) -> None:
@@ -127,28 +139,43 @@ class Telling:
     def _tell(self, moves: Sequence[RefEntry]) -> None:
         stay, last = live_versions(moves, self._keep), moves[-1]
         outside = live_versions(moves[: self.told.moves], self.told.keep)
+        new = moves[self.told.moves :]
+        there = list(filter(self._is_there, outside)) if new else []  # a repeated request compares every file
+        base = there[-1] if there else ""
         for version in stay[:-1]:
             if version not in outside:
                 try:
-                    self._write(version)
+                    self._write(version, base)
                 except Corrupt as problem:  # abandoned: the dataset has moved on, and no reader needs the version
                     self._log.event("publish.abandoned", dataset_ids=[self._dataset], error=problem)
         if stay:
-            self._write(stay[-1])
+            self._write(stay[-1], stay[-1] if stay[-1] in there else base)
             self._check()
         key = f"{last.ref}/{last.run_id}"
         self._publisher.update_metadata(pointer_path(self._dataset), pointer_of(last), key)
-        new = moves[self.told.moves :]
         for move in new:
             if not move.after or move.after in stay:
                 self._announce(move)
-        for version in dict.fromkeys([*outside, *(move.after for move in new if move.after)]):
-            if version not in stay:
-                self._remove(version, key)
+        gone = dict.fromkeys([*outside, *(move.after for move in new if move.after)])
+        self._remove_all([version for version in gone if version not in stay], stay, key)
         for move in moves[: self.told.moves]:  # a version that was published again has a newer list
             if any(move.after == one.after for one in new):
                 self._remove_list(move, key)
         self.told = SinkPosition(moves=last.n, keep=self._keep)
+
+    def keep_layout(self, outbox: OutboxTx) -> None:
+        """Store how the public files lie, if a version shares files."""
+        if self._is_noted:
+            self._layout.keep(outbox)
+
+    def _is_there(self, version: str) -> bool:
+        """Return whether all files of a version are there to be shared. Its listing says so: it is written after them
+        and removed before them, and it is missing where the folder is another one than before."""
+        try:
+            root = self._layout.is_shared(version) and f"{version_path(self._dataset, version)}.ndjson"
+        except Corrupt:
+            return False
+        return bool(root) and self._publisher.has_file(str(root), version)
 
     def clear(self, files: Sequence[str], folders: Sequence[str]) -> None:
         """Remove files of versions that were never published or are no longer live."""
@@ -156,6 +183,7 @@ class Telling:
             self._publisher.remove_file(path, f"repair/{path}", self._check_last)
         for folder in folders:
             self._publisher.remove_rest(folder, self._check_last)
+        self._publisher.sync_removed(self._check_last)
 
     def mend(self, altered: Sequence[str]) -> None:
         """Write every file of the live versions that is missing or damaged. Nothing is announced, because no ref
@@ -170,18 +198,29 @@ class Telling:
         pointer = pointer_of(last)
         self._publisher.update_metadata(pointer_path(self._dataset), pointer, f"{last.ref}/{last.run_id}")
 
-    def _write(self, version: str) -> None:
+    def _write(self, version: str, base: str = "") -> None:
+        """Write the files of a version. Those that it shares with `base` are there already."""
+        if base:
+            try:
+                self._write_files(version, base)
+                return
+            except Corrupt:  # a damaged older version delays no newer one
+                pass
+        self._write_files(version, "")
+
+    def _write_files(self, version: str, base: str) -> None:
         dataset, objects, write = self._dataset, self._objects, self._publisher.write_file
         made = self._state.ledger.version(dataset, version)
         maker = (made.updater_id, made.updater_version) if made else ("", "")
-        twins = twins_in(self._state, objects, dataset, version)
-        for entry in manifests.entries(objects, version):
-            path, body = published_path(dataset, version, entry, twins), self._checked(_chunks(objects, entry.digest))
+        self._is_noted = self._is_noted or self._layout.is_large(version)
+        for entry in self._layout.entries(version, base):
+            path, body = self._layout.path(version, entry), self._checked(_chunks(objects, entry.digest))
             write(path, entry.digest, entry.size, output_key(*maker, entry.key, entry.digest), body)
         # The listing, for readers who see only the files.
-        name, size = listed(objects, version)
-        path, body = version_path(dataset, version) + ".ndjson", self._checked(manifests.listing(objects, version))
-        write(path, name, size, f"published/{dataset}/{version}/manifest", body)
+        for each in self._layout.listings(version, base):
+            pieces = _chunks(objects, each.object) if each.object else manifests.listing(objects, version)
+            key = f"published/{dataset}/{version}/manifest"
+            write(each.path, each.digest, each.size, key, self._checked(pieces))
         for path, envelope in self._lists(version):
             key = f"published/{dataset}/{version}/list"
             write(path, digest(envelope), len(envelope), key, self._checked(iter([envelope])))
@@ -204,19 +243,67 @@ class Telling:
             f"{move.ref}/{move.run_id}",
         )
 
-    def _remove(self, version: str, key: str) -> None:
+    def _remove_all(self, versions: Sequence[str], stay: Sequence[str], key: str) -> None:
+        """Remove the files of these versions, except those that a live version shares."""
+        # First the listings, durably: a version without one is never taken to have all its files.
+        known = {version: self._remove_own(version, key) for version in versions}
+        if any(shared is not False for shared in known.values()):
+            keep = [version for version in stay if self._layout.is_shared(version)]
+            try:
+                self._remove_shared([version for version, shared in known.items() if shared], keep, key)
+                unknown = None in known.values()
+            except Corrupt as problem:
+                self._log.event("publish.unlisted", dataset_ids=[self._dataset], error=problem)
+                unknown = True
+            if unknown:
+                self._remove_unknown(keep, key)
+            self._publisher.sync_removed(self._check_last)
+
+    def _remove_own(self, version: str, key: str) -> bool | None:
+        """Remove what only this version has: its folder, listing and signed lists. Return whether it shares files; None
+        if its manifest cannot be read any more."""
         folder = version_path(self._dataset, version)
+        shared: bool | None = None
         try:
-            twins = twins_in(self._state, self._objects, self._dataset, version)
-            for entry in manifests.entries(self._objects, version):
-                self._publisher.remove_file(published_path(self._dataset, version, entry, twins), key, self._check_last)
-        except Corrupt as problem:  # its manifest cannot be read any more; it is removed nevertheless
+            shared = self._layout.is_shared(version)
+            for entry in () if shared else manifests.entries(self._objects, version):
+                self._publisher.remove_file(self._layout.path(version, entry), key, self._check_last)
+        except Corrupt as problem:  # it is removed nevertheless
             self._log.event("publish.unlisted", dataset_ids=[self._dataset], error=problem)
         self._publisher.remove_file(f"{folder}.ndjson", key, self._check_last)
         for move in self._moves:
             if move.after == version:
                 self._remove_list(move, key)
         self._publisher.remove_rest(folder, self._check_last)
+        return shared
+
+    def _remove_shared(self, versions: Sequence[str], keep: Sequence[str], key: str) -> None:
+        """Remove the shared files of these versions that no version of `keep` has."""
+        before = keep[-1] if keep else ""
+        parts = set().union(*map(self._layout.parts, keep))
+        for version in versions:
+            for entry in self._layout.entries(version, before):
+                if not any(self._layout.holds(each, entry) for each in reversed(keep)):
+                    self._publisher.remove_file(shared_path(self._dataset, entry), key, self._check_last)
+            for name in manifests.further_parts(self._objects, before, version):
+                if name not in parts:
+                    self._publisher.remove_file(part_path(self._dataset, name), key, self._check_last)
+            before = version  # the files that the next one shares with it are removed, or kept
+
+    def _remove_unknown(self, keep: Sequence[str], key: str) -> None:
+        """Remove every shared file that no version of `keep` has, where a removed version does not say which."""
+        folders = shared_folder(self._dataset), part_folder(self._dataset)
+        if not keep:
+            for folder in folders:
+                self._publisher.remove_rest(folder, self._check_last)
+            return
+        expected = {
+            **{shared_path(self._dataset, each): each.digest for v in keep for each in self._layout.entries(v)},
+            **{each.path: each.digest for version in keep for each in self._layout.listings(version)},
+        }
+        for found in self._publisher.differences(self._dataset, expected, ()):
+            if found.kind == "foreign" and found.path.startswith(tuple(f"{folder}/" for folder in folders)):
+                self._publisher.remove_file(found.path, key, self._check_last)
 
     def _remove_list(self, move: RefEntry, key: str) -> None:
         for path, _ in public_list(self._state, self._dataset, move):
@@ -244,21 +331,17 @@ class Telling:
                 raise Moved(f"{last.ref} has moved on", hint="the command that moved it publishes it")
 
 
+def _keep_layouts(outbox: OutboxTx, tellings: Iterable[Telling]) -> None:
+    for each in tellings:
+        each.keep_layout(outbox)
+
+
 def public_list(state: State, dataset: str, move: RefEntry) -> Iterator[tuple[str, bytes]]:
     """Yield the path and envelope of the signed list that the run of a move signed about its version; nothing if it
     signed none."""
     for key, envelope in state.ledger.signed_lists(f"{dataset}@{move.after}") if move.after else ():
         if key.endswith(f"/{move.run_id}"):
             yield list_path(dataset, move.after, move.n), envelope
-
-
-def listed(objects: Objects, version: str) -> tuple[str, int]:
-    """Return the digest and the size of a version's listing."""
-    total, size = hashlib.sha256(), 0
-    for piece in manifests.listing(objects, version):
-        total.update(piece)
-        size += len(piece)
-    return "sha256:" + total.hexdigest(), size
 
 
 def _chunks(objects: Objects, name: str) -> Iterator[bytes]:

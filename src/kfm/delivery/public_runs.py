@@ -4,9 +4,8 @@ record."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 
-from kfm.delivery.file_names import twins_in
+from kfm.delivery.public_layout import Layout
 from kfm.engine.protected.encrypted_objects import sealed_with
 from kfm.engine.protected.source_classification import address
 from kfm.errors import Corrupt
@@ -20,7 +19,6 @@ from kfm.model.ports import Objects, State
 from kfm.model.preview_records import is_made
 from kfm.model.public_run import MEMBERS, PublicRun
 from kfm.model.records import DatasetVersion, LedgerEntry, ManifestEntry, Receipt, RefMove
-from kfm.projections.file_paths import Twins, published_path
 
 SAME_MOMENT = 1000  # runs that may have ended in the same moment
 
@@ -35,14 +33,10 @@ def public_run(state: State, objects: Objects, entry: LedgerEntry, *, parts: boo
     made = next((item.checksum for item in receipt.outputs if item.kind == "dataset"), "")
     moved = next((move.after for move in receipt.moves if move.ref.startswith(refs.VERSIONS)), "")
 
-    def path_of(each: ManifestEntry) -> str:
-        return published_path(receipt.dataset, made or moved, each, twins()).removeprefix(
-            f"datasets/{receipt.dataset}/"
-        )
+    layout = Layout(state, objects, receipt.dataset)
 
-    @cache
-    def twins() -> Twins:
-        return twins_in(state, objects, receipt.dataset, made or moved)
+    def path_of(each: ManifestEntry) -> str:
+        return layout.path(made or moved, each).removeprefix(f"datasets/{receipt.dataset}/")
 
     changes = _changes(objects, receipt, made, known) if made and parts else iter(())
     restored = _restored(state, objects, entry, known) if parts and not made else iter(())

@@ -9,7 +9,7 @@ from collections import deque
 
 import msgspec
 
-from kfm.delivery.file_names import twins_in
+from kfm.delivery.public_layout import Layout, shared_file
 from kfm.delivery.public_runs import entry_of, public_run
 from kfm.errors import Corrupt, KfmError
 from kfm.model import manifests, refs
@@ -18,10 +18,9 @@ from kfm.model.names import is_digest
 from kfm.model.ports import Objects, State
 from kfm.model.public_run import PublicInput, PublicRun
 from kfm.projections.explanation import Explanation, ExplanationSubject, build_explanation
-from kfm.projections.file_paths import published_path
 
 MOST = 500  # runs that are explained; further ones are only counted
-_PUBLIC_FILE = re.compile(r"(?:^|/)(datasets/([^/]+)/versions/([0-9a-f]{16})/.+)$")
+_PUBLIC_FILE = re.compile(r"(?:^|/)(datasets/([^/]+)/(?:versions/([0-9a-f]{16})|files)/.+)$")
 
 
 def public_explanation(state: State, objects: Objects, made: PublicRun, published_by: str) -> Explanation:
@@ -69,7 +68,7 @@ def _made_by(state: State, objects: Objects, each: PublicInput) -> str:
         dataset = dataset.partition("/")[2] if dataset.startswith(tuple(f"{zone}/" for zone in ZONES)) else dataset
     elif (match := _PUBLIC_FILE.search(each.id)) is not None:
         dataset = match[2]
-        version = _version_with(state, objects, dataset, match[3], match[1], each.checksum)
+        version = _version_with(state, objects, dataset, match[3] or "", match[1], each.checksum)
     made = state.ledger.version(dataset, version) if dataset and version else None
     if made is None:
         return ""
@@ -78,11 +77,13 @@ def _made_by(state: State, objects: Objects, each: PublicInput) -> str:
 
 def _version_with(state: State, objects: Objects, dataset: str, start: str, path: str, digest: str) -> str:
     """Return the version that has these bytes as the public file at this path; empty if there is none."""
-    moves = state.refs.history(refs.published(dataset))
+    if not start:
+        version, found = shared_file(state, objects, dataset, path)
+        return version if found == digest else ""
+    moves, layout = state.refs.history(refs.published(dataset)), Layout(state, objects, dataset)
     for version in dict.fromkeys(move.after for move in moves if move.after.startswith(f"sha256:{start}")):
-        twins = twins_in(state, objects, dataset, version)
         for entry in manifests.entries(objects, version):
-            if entry.digest == digest and published_path(dataset, version, entry, twins) == path:
+            if entry.digest == digest and layout.path(version, entry) == path:
                 return version
     return ""
 

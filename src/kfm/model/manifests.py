@@ -101,6 +101,17 @@ def named_parts(objects: Objects, name: str) -> list[ManifestPart] | None:
         return decode_parts(first + file.read()) if first.startswith(NAMES_PARTS) else None
 
 
+def extent(objects: Objects, version: str) -> tuple[int, int]:
+    """Return how many entries a version has, and the bytes of all of them. Only the root is read."""
+    named = named_parts(objects, version)
+    if named is not None:
+        return sum(part.entries for part in named), sum(part.size for part in named)
+    count = total = 0
+    for entry in entries(objects, version):
+        count, total = count + 1, total + entry.size
+    return count, total
+
+
 def larger(objects: Objects, version: str, size: int) -> Iterator[ManifestEntry]:
     """Yield the entries of more than `size` bytes. Parts that are smaller in total are not read."""
     named = named_parts(objects, version)
@@ -119,6 +130,30 @@ def parts(objects: Objects, version: str) -> Iterator[str]:
     yield version
     for part in named_parts(objects, version) or ():
         yield from _below(objects, part)
+
+
+def further_parts(objects: Objects, before: str, after: str) -> Iterator[str]:
+    """Yield the digests of the parts, below the root, that `after` has and `before` has not, each before those that
+    name it; an empty name is an empty version. Parts that the two share are not read."""
+    old, new = (_by_depth(named_parts(objects, each) or [] if each else []) for each in (before, after))
+    levels: list[list[str]] = []
+    for depth in range(max([*old, *new, 0]), -1, -1):
+        there, here = old.get(depth, {}), new.get(depth, {})
+        levels.append([name for name in here if name not in there])
+        if depth:
+            for found, names in ((old, there.keys() - here.keys()), (new, here.keys() - there.keys())):
+                for name in names:
+                    for below, parts_ in _by_depth(decode_parts(objects.read(name))).items():
+                        found.setdefault(below, {}).update(parts_)
+    for level in reversed(levels):
+        yield from level
+
+
+def _by_depth(named: list[ManifestPart]) -> dict[int, dict[str, ManifestPart]]:
+    found: dict[int, dict[str, ManifestPart]] = {}
+    for part in named:
+        found.setdefault(part.depth, {})[part.digest] = part
+    return found
 
 
 def _below(objects: Objects, part: ManifestPart) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from kfm.model import refs
@@ -106,8 +106,11 @@ class Outbox(Protocol):
 
     def told(self, sink: str, dataset: str) -> SinkPosition | None: ...
 
-    def acknowledge(self, sink: str, told: Mapping[str, SinkPosition]) -> None:
-        """Record that the sink was notified of these datasets. A dataset that moved meanwhile stays pending."""
+    def acknowledge(
+        self, sink: str, told: Mapping[str, SinkPosition], also: Callable[[OutboxTx], None] = lambda _outbox: None
+    ) -> None:
+        """Record that the sink was notified of these datasets, and do `also` in the same transaction. A dataset that
+        moved meanwhile stays pending."""
 
     def stopped(self, sink: str) -> Stopped | None:
         """Return why the sink is stopped; None if it is not."""

@@ -514,6 +514,17 @@ class Publisher(Outside, Protocol):
     def remove_rest(self, folder: str, check: Callable[[], None]) -> None:
         """Remove everything left in the folder of a version whose files were removed, and the folder itself."""
 
+    def has_file(self, path: str, digest: str) -> bool:
+        """Return whether a file with these bytes is there."""
+
+    def sync_removed(self, check: Callable[[], None]) -> None:
+        """Make the removal of files outside the folders of versions durable, with what an interrupted write left next
+        to them."""
+
+    @property
+    def shares_files(self) -> bool:
+        """Return whether versions can share files here. If not, each version has all its files."""
+
     def emit_event(self, event: dict[str, Any], key: str) -> None: ...
 
     def update_metadata(self, target: str, value: dict[str, Any], key: str) -> None: ...

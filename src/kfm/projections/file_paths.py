@@ -43,10 +43,10 @@ def checkpoint_path(size: int) -> str:
 
 
 def published_path(dataset: str, version: str, entry: ManifestEntry, twins: Twins) -> str:
-    """Return where an output is published. No input can choose a path, and no two keys share one, even on a file system
-    that ignores case: a file name ends in the suffix of its media type, a folder name has no dot, a part that is not a
-    plain name becomes an underscore and its digest, and parts that differ only in case are followed by a tilde and
-    their digest.
+    """Return where an output is published in the folder of its version. No input can choose a path, and no two keys
+    share one, even on a file system that ignores case: a file name ends in the suffix of its media type, a folder name
+    has no dot, a part that is not a plain name becomes an underscore and its digest, and parts that differ only in case
+    are followed by a tilde and their digest.
     """
     parts = _names(entry.key, keeps_case=twins is not None)
     if twins:
@@ -54,8 +54,33 @@ def published_path(dataset: str, version: str, entry: ManifestEntry, twins: Twin
         parts = [
             f"{part}~{_hidden(part)[1:17]}" if folded[: at + 1] in twins else part for at, part in enumerate(parts)
         ]
-    suffix = SUFFIXES.get(entry.media_type.partition(";")[0].strip(), ".bin")
-    return f"{version_path(dataset, version)}/" + "/".join(parts) + suffix
+    return f"{version_path(dataset, version)}/" + "/".join(parts) + _suffix(entry)
+
+
+def shared_path(dataset: str, entry: ManifestEntry) -> str:
+    """Return where an output is published that several versions share. The digest in its name makes the content at
+    this address the same for ever, and tells apart keys that differ only in case."""
+    names = "/".join(_names(entry.key, keeps_case=True))
+    return f"{shared_folder(dataset)}/{names}.{entry.digest[7:23]}{_suffix(entry)}"
+
+
+def shared_folder(dataset: str) -> str:
+    """Return the folder of the files that versions of a dataset share."""
+    return f"datasets/{dataset}/files"
+
+
+def part_folder(dataset: str) -> str:
+    """Return the folder of the parts of manifests, which versions of a dataset share."""
+    return f"datasets/{dataset}/parts"
+
+
+def part_path(dataset: str, digest: str) -> str:
+    """Return where a part of a manifest is published."""
+    return f"{part_folder(dataset)}/{digest[7:23]}.ndjson"
+
+
+def _suffix(entry: ManifestEntry) -> str:
+    return SUFFIXES.get(entry.media_type.partition(";")[0].strip(), ".bin")
 
 
 def keeps_case(version: DatasetVersion | None) -> bool:

@@ -46,6 +46,7 @@ class FilesPublisher(TracingPublisher):
         self._is_latest = is_latest
         self._fs = fs
         self._made: set[str] = set()
+        self._thinned: set[str] = set()  # folders from which files were removed
 
     def _place(self, path: str) -> str:
         head = check_path(path).partition("/")[0]
@@ -87,6 +88,10 @@ class FilesPublisher(TracingPublisher):
                 raise
         self._note("write_file", path, digest, size, key)
 
+    def has_file(self, path: str, digest: str) -> bool:
+        """Return whether a file with these bytes is there."""
+        return digest_at(self._fs, self._place(path)) == digest
+
     def remove_file(self, path: str, key: str, check: Callable[[], None]) -> None:
         """Remove a file, so that readers no longer find it. The removal is durable when its folder is gone, see
         `remove_rest`."""
@@ -95,6 +100,8 @@ class FilesPublisher(TracingPublisher):
             with self._turn(), _as_storage_failed():
                 check()
                 self._fs.unlink(target)
+        if path.split("/")[2:3] in (["files"], ["parts"]):
+            self._thinned.add(os.path.dirname(target))
         self._note("remove_file", path, "", 0, key)
 
     def remove_rest(self, folder: str, check: Callable[[], None]) -> None:
@@ -110,6 +117,28 @@ class FilesPublisher(TracingPublisher):
                 self._fs.unlink(os.path.join(beside, _UNFINISHED))
             if self._fs.is_dir(beside):
                 self._fs.sync_dir(beside)
+
+    def sync_removed(self, check: Callable[[], None]) -> None:
+        """Make removals durable: remove unfinished files next to the removed ones, and folders that are empty now, and
+        sync the folders."""
+        thinned, self._thinned = self._thinned, set()
+        with self._turn(), _as_storage_failed():
+            check()
+            for folder in sorted(thinned, reverse=True):
+                if self._fs.is_dir(folder):
+                    if self._fs.exists(unfinished := os.path.join(folder, _UNFINISHED)):
+                        self._fs.unlink(unfinished)
+                    self._fs.sync_dir(self._without_empty(folder))
+
+    def _without_empty(self, folder: str) -> str:
+        """Remove a folder and those above it as long as they are empty; return the first that stays."""
+        while os.path.basename(folder) not in ("datasets", ""):
+            try:
+                self._fs.rmdir(folder)
+            except OSError:
+                break
+            folder = os.path.dirname(folder)
+        return folder
 
     def datasets(self) -> list[str]:
         try:

@@ -37,6 +37,8 @@ class Transport(Protocol):
 class GitHubPublisher(TracingPublisher):
     """Publishes as GitHub releases. `local` takes the private files: receipts, and which events were sent."""
 
+    shares_files = False  # an asset belongs to one release
+
     def __init__(
         self,
         repository: str,

@@ -13,6 +13,8 @@ from kfm.model.records import Difference, Effect
 class TracingPublisher:
     """The base class of publishers: it keeps the trace of effects, and subclasses do the work."""
 
+    shares_files = True
+
     def __init__(self, *, dry_run: bool) -> None:
         self._dry_run = dry_run
         self._trace: list[Effect] = []
@@ -24,6 +26,13 @@ class TracingPublisher:
     def noop_guard(self) -> bool:
         """Say whether this publisher changes nothing."""
         return self._dry_run
+
+    def has_file(self, path: str, digest: str) -> bool:  # noqa: ARG002
+        """Return True: what was reported as published is taken to be there."""
+        return True
+
+    def sync_removed(self, check: Callable[[], None]) -> None:
+        """Do nothing: a removal is durable at once."""
 
     def _note(self, method: Any, target: str, digest: str, size: int, key: str) -> None:
         self._trace.append(
@@ -40,8 +49,9 @@ class TracingPublisher:
 
 
 class NoopPublisher(TracingPublisher):
-    def __init__(self, *, dry_run: bool = True) -> None:
+    def __init__(self, *, dry_run: bool = True, shares_files: bool = True) -> None:
         super().__init__(dry_run=dry_run)
+        self.shares_files = shares_files
 
     def write_file(self, path: str, digest: str, size: int, key: str, body: Iterable[bytes]) -> None:  # noqa: ARG002
         self._note("write_file", path, digest, size, key)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-from kfm.model import refs
+from kfm.model import outbox_messages, refs
 from kfm.model.outbox_messages import DeadLetter, PendingRun, Stopped
 from kfm.model.records import SinkPosition
 from kfm.store.codec import Repository, exact
@@ -22,10 +22,16 @@ class Outbox(Repository):
     def told(self, sink: str, dataset: str) -> SinkPosition | None:
         return self._one("outbox", f"told/{sink}/{dataset}", SinkPosition)
 
-    def acknowledge(self, sink: str, told: Mapping[str, SinkPosition]) -> None:
+    def acknowledge(
+        self,
+        sink: str,
+        told: Mapping[str, SinkPosition],
+        also: Callable[[outbox_messages.OutboxTx], None] = lambda _outbox: None,
+    ) -> None:
         with self._state.transaction(durable=False) as tx:
             for dataset, how_far in told.items():
                 tx.outbox.keep_told(how_far, sink, dataset)
+            also(tx.outbox)
 
     def stopped(self, sink: str) -> Stopped | None:
         return self._one("outbox", f"sink/{sink}", Stopped)

@@ -105,9 +105,9 @@ CATALOGUE = (
         "has yet to follow, and the completions of the others; for each backfill, its progress",
         "`told/` or `due/`, the sink and the dataset; `sink/` and the sink; `dead/` or `wait/`, the sink and a number; "
         "`pending/` and the number in the ledger; `complete/` and the run's id; "
-        "`told/backfill/`, its name and `cursor` or a number",
-        "SinkPosition, Stopped, DeadLetter, PendingRun, Completion (in a DSSE envelope if it is signed), or `{}` where "
-        "something is pending or waits; Progress, and one character for each partition",
+        "`told/backfill/`, its name and `cursor` or a number; `told/layout/` and the dataset",
+        "SinkPosition, PublicLayout, Stopped, DeadLetter, PendingRun, Completion (in a DSSE envelope if it is signed), "
+        "or `{}` where something is pending or waits; Progress, and one character for each partition",
     ),
     StateTable(
         "leases", "the worker on each piece of work, with the fencing tokens", "the updater and the dataset", Lease,

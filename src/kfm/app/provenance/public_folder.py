@@ -11,15 +11,28 @@ import msgspec
 from kfm.app.session.trust import Trusted
 from kfm.app.stewards.evidence import Check
 from kfm.crypto.checkpoints import Unsigned, Verifier, open_checkpoint
+from kfm.delivery.public_layout import is_large
 from kfm.errors import KfmError
 from kfm.fsio import REAL, digest_at, read_whole
 from kfm.model import manifests
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.names import check_id, dataset_uri
+from kfm.model.records import ManifestEntry
 from kfm.parsing.lazy_regex import pattern
 from kfm.projections.attestations import verify_envelope
-from kfm.projections.file_paths import Twins, case_twins, is_page, pointer_path, published_path
+from kfm.projections.file_paths import (
+    Twins,
+    case_twins,
+    is_page,
+    part_folder,
+    part_path,
+    pointer_path,
+    published_path,
+    shared_folder,
+    shared_path,
+    version_path,
+)
 from kfm.projections.signed_lists import LIST, SignedList, list_of, statement_in
 
 NO_LIST = "it has no signed list: published before signed lists, or the list was removed"
@@ -75,6 +88,7 @@ def _dataset(folder: str, dataset: str, keys: Trusted) -> Iterator[Check]:
         else:
             yield Check(what=dataset, state="bad", found=f"datasets/{dataset}/versions/{name} does not belong there")
     known: list[PublicList] = []
+    shared: set[str] = set()  # the files that versions share, by path
     for start, named in lists.items():
         if not named:
             yield Check(what=f"{dataset} {start}", state="missing", found=NO_LIST)
@@ -84,7 +98,11 @@ def _dataset(folder: str, dataset: str, keys: Trusted) -> Iterator[Check]:
         yield check
         if one is not None:
             known.append(one)
-            yield from _content(folder, dataset, one.version)
+            yield from _content(folder, dataset, one.version, shared)
+    if len(known) == len(lists):  # else a file may belong to a version that says nothing that is signed
+        for path in (*_files(folder, shared_folder(dataset)), *_files(folder, part_folder(dataset))):
+            if path not in shared:
+                yield Check(what=dataset, state="bad", found=f"{path} does not belong there")
     yield _pointer(folder, dataset, known, lists)
 
 
@@ -109,20 +127,21 @@ def _opened(path: str, dataset: str, start: str, seq: int, keys: Trusted) -> tup
     return Check(what=what, state="ok", found=found), PublicList(version, listed)
 
 
-def _twins(folder: str, dataset: str, version: str, listing: bytes) -> Twins:
+def _twins(folder: str, dataset: str, version: str, entries: Sequence[ManifestEntry]) -> Twins:
     """Return the names that differ only in case. The folder alone does not record whether names of a version keep their
     case, so its files decide."""
-    twins = case_twins(entry.key for entry in manifests.decode_entries(listing))
-    for entry in manifests.decode_entries(listing):
+    twins = case_twins(entry.key for entry in entries)
+    for entry in entries:
         before = published_path(dataset, version, entry, None)
         if before != published_path(dataset, version, entry, twins):
             return None if os.path.lexists(os.path.join(folder, before)) else twins
     return twins
 
 
-def _content(folder: str, dataset: str, version: str) -> Iterator[Check]:
-    """Yield whether the listing and the files of a version are those that its digest covers."""
-    place, what = f"datasets/{dataset}/versions/{version[7:23]}", f"{dataset} {version[7:23]}"
+def _content(folder: str, dataset: str, version: str, shared: set[str]) -> Iterator[Check]:
+    """Yield whether the listing and the files of a version are those that its digest covers. Add the files that it
+    shares with other versions to `shared`."""
+    place, what = version_path(dataset, version), f"{dataset} {version[7:23]}"
     try:
         listing = read_whole(REAL, os.path.join(folder, f"{place}.ndjson"))
         same = digest(listing) == version or manifests.version_of(listing) == version
@@ -131,20 +150,45 @@ def _content(folder: str, dataset: str, version: str) -> Iterator[Check]:
     if not same:
         yield Check(what=what, state="bad", found=f"{place}.ndjson is missing or altered")
         return
+    missing: list[str] = []
+    entries = list(_entries(folder, dataset, listing, shared, missing))
+    for path in missing:
+        yield Check(what=what, state="bad", found=f"{path} is missing or altered")
+    own = not is_large(len(entries), sum(entry.size for entry in entries)) or os.path.isdir(os.path.join(folder, place))
+    twins = _twins(folder, dataset, version, entries) if own else None
     count, expected = 0, set()
-    twins = _twins(folder, dataset, version, listing)
-    for entry in manifests.decode_entries(listing):
-        path = published_path(dataset, version, entry, twins)
+    for entry in entries:
+        path = published_path(dataset, version, entry, twins) if own else shared_path(dataset, entry)
         expected.add(path)
         found = digest_at(REAL, os.path.join(folder, path))
         if found != entry.digest:
             yield Check(what=what, state="bad", found=f"{path} is {'altered' if found else 'missing'}")
         else:
             count += 1
+    if not own:
+        shared |= expected
     for path in _files(folder, place):
         if path not in expected:
             yield Check(what=what, state="bad", found=f"{path} does not belong there")
     yield Check(what=f"{what} files", state="ok", found=f"{count} files of {len(expected)}, as the signed digest says")
+
+
+def _entries(
+    folder: str, dataset: str, listing: bytes, shared: set[str], missing: list[str]
+) -> Iterator[ManifestEntry]:
+    """Yield the entries of a listing and of the parts that it names. Parts that are missing or altered are added to
+    `missing`."""
+    if not listing.startswith(manifests.NAMES_PARTS):
+        yield from manifests.decode_entries(listing)
+        return
+    for part in manifests.decode_parts(listing):
+        path = part_path(dataset, part.digest)
+        shared.add(path)
+        if digest_at(REAL, os.path.join(folder, path)) == part.digest:
+            body = read_whole(REAL, os.path.join(folder, path))
+            yield from _entries(folder, dataset, body, shared, missing)
+        else:
+            missing.append(path)
 
 
 def _pointer(folder: str, dataset: str, known: Sequence[PublicList], lists: dict[str, list[tuple[int, str]]]) -> Check:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kfm.app.runs.queries import find_run
-from kfm.delivery.file_names import twins_in
+from kfm.delivery.public_layout import Layout, shared_file
 from kfm.errors import BadInput
 from kfm.model import refs
 from kfm.model.lineage_edges import ZONES
@@ -16,7 +16,7 @@ from kfm.model.names import dataset_id, is_digest
 from kfm.model.operation_target import REF
 from kfm.parsing.characters import printable
 from kfm.parsing.record_shape import nearest
-from kfm.projections.file_paths import published_path
+from kfm.projections.file_paths import shared_folder
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
@@ -126,6 +126,11 @@ def _file(session: Session, text: str) -> Thing | None:
         ref, version = current(session, parts[1])
         if parts[2:] == ["current.json"] and version:
             return Thing("dataset", parts[1], dataset=parts[1], version=version, ref=ref)
+        if path.startswith(f"{shared_folder(parts[1])}/"):
+            version, digest = shared_file(session.state, session.objects, parts[1], path)
+            if version:
+                return Thing("file", path, dataset=parts[1], version=version, digest=digest, path=path)
+            raise BadInput(f"{parts[1]} has no public file {printable(path, 200)}", hint="see `kfm cat`")
         if parts[2] != "versions" or len(parts) < 4:
             continue
         start = parts[3].removesuffix(".ndjson")
@@ -152,9 +157,9 @@ def _below(text: str, root: str) -> Iterator[str]:
 
 
 def _entry_at(session: Session, dataset: str, version: str, path: str) -> str:
-    twins = twins_in(session.state, session.objects, dataset, version)
+    layout = Layout(session.state, session.objects, dataset)
     for entry in entries(session.objects, version):
-        if published_path(dataset, version, entry, twins) == path:
+        if layout.path(version, entry) == path:
             return entry.digest
     return ""
 

@@ -12,13 +12,14 @@ from kfm import DISTRIBUTION, __version__
 from kfm.app.session.protection_files import readable_row
 from kfm.app.session.session import Session, trust_of
 from kfm.config import Resolved
+from kfm.delivery.public_layout import Layout
 from kfm.engine.run_journal import SettledPlan
 from kfm.errors import Refused
 from kfm.fsio import REAL, failing_as_storage, write_apart
 from kfm.model.canonical import canonical
 from kfm.model.records import Effect, Receipt, TelemetryBundle, WalRecord
 from kfm.projections import artifacts
-from kfm.projections.file_paths import version_path
+from kfm.projections.file_paths import shared_folder, version_path
 
 LISTED, NEXT = "signed_list.json", "signed_list.next.json"  # of the artifacts
 
@@ -120,9 +121,14 @@ def write_file(path: str, body: Iterable[bytes]) -> int:
 
 
 def published_folder(session: Session, dataset: str, version: str) -> str:
-    """Return the folder of a published version's files; empty if they are not published as files."""
+    """Return the folder of a published version's files, which it may share with other versions; empty if they are not
+    published as files."""
     scheme, place = session.resolved.location(session.config.publish)
-    return os.path.join(place, *version_path(dataset, version).split("/")) if scheme == "file" else ""
+    if scheme != "file":
+        return ""
+    shared = Layout(session.state, session.objects, dataset).is_shared(version)
+    folder = shared_folder(dataset) if shared else version_path(dataset, version)
+    return os.path.join(place, *folder.split("/"))
 
 
 def telemetry_bundle(session: Session) -> tuple[str, bytes]:

@@ -63,7 +63,8 @@ def open_publisher(resolved: Resolved, state: State, mode: Mode) -> Publisher:
     """Return the publisher that the configuration names; for `read` and `dry` one that only records its effects."""
     if mode == "write":
         return open_public(resolved, state)
-    return NoopPublisher(dry_run=True)
+    scheme, _ = resolved.location(resolved.config.publish)
+    return NoopPublisher(dry_run=True, shares_files=scheme != "github")
 
 
 def open_public(resolved: Resolved, state: State) -> Publisher:

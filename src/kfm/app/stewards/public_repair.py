@@ -10,14 +10,14 @@ from kfm.app.runs.settlement import settle_session
 from kfm.app.session.datasets import public_retention
 from kfm.app.session.protection_files import is_configured
 from kfm.app.session.session import Session, published_files
-from kfm.delivery.file_names import twins_in
-from kfm.delivery.public_files import Telling, listed, public_list
+from kfm.delivery.public_files import Telling, public_list
+from kfm.delivery.public_layout import Layout
 from kfm.errors import Broken, Frozen, KfmError
-from kfm.model import manifests, refs
+from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.records import Difference, Effect, RefEntry
-from kfm.projections.file_paths import list_path, page_paths, pointer_path, published_path, version_path
+from kfm.projections.file_paths import list_path, page_paths, pointer_path, version_path
 from kfm.projections.live_versions import last_move, live_versions, pointer_of
 from kfm.projections.signed_lists import marks
 
@@ -46,11 +46,12 @@ def expected_files(session: Session, dataset: str) -> Iterator[tuple[str, str, s
     """Yield every file that a dataset should have in public: path, digest and version. A signed list that the state
     has lost has no digest, so it is reported and never removed: the public copy may be the last one."""
     moves = list(session.state.refs.history(refs.published(dataset)))
+    layout = Layout(session.state, session.objects, dataset)
     for version in live_versions(moves, public_retention(session, dataset)):
-        twins = twins_in(session.state, session.objects, dataset, version)
-        for entry in manifests.entries(session.objects, version):
-            yield published_path(dataset, version, entry, twins), entry.digest, version
-        yield f"{version_path(dataset, version)}.ndjson", listed(session.objects, version)[0], version
+        for entry in layout.entries(version):
+            yield layout.path(version, entry), entry.digest, version
+        for listing in layout.listings(version):
+            yield listing.path, listing.digest, version
         if (move := last_move(moves, version)) is not None:
             yield from _expected_list(session, dataset, move)
     if moves:

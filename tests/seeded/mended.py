@@ -190,8 +190,8 @@ MENDED: dict[str, Bug] = {
     ),
     "the files of what is withdrawn stay": Bug(
         "kfm.delivery.public_files:Telling._tell",
-        "            if version not in stay:\n                self._remove(version, key)\n",
-        "            pass\n",
+        "        self._remove_all([version for version in gone if version not in stay], stay, key)\n",
+        "",
         "tests/node/test_withdrawn_files.py::test_a_withdrawal_removes_every_file_of_the_dataset_and_of_no_other",
     ),
     "a source without a row is a success": Bug(

@@ -65,14 +65,16 @@ PROMISED: dict[str, Bug] = {
     ),
     "what was not told counts as told": Bug(
         "kfm.delivery.public_files:deliver",
-        "                done[dataset] = telling.told\n",
-        "                done[dataset] = Told(moves=len(moves), keep=retention(dataset))\n",
+        "                done[dataset] = telling\n",
+        "                done[dataset] = telling\n"
+        "                telling.told = SinkPosition(moves=len(moves), keep=retention(dataset))\n",
         "tests/engine/test_delivery.py",
     ),
     "what could not be told counts as told": Bug(
         "kfm.delivery.public_files:deliver",
-        "                done[dataset] = telling.told\n",
-        "                done[dataset] = Told(moves=len(moves), keep=retention(dataset))\n",
+        "                done[dataset] = telling\n",
+        "                done[dataset] = telling\n"
+        "                telling.told = SinkPosition(moves=len(moves), keep=retention(dataset))\n",
         "tests/node/test_undelivered.py",
     ),
     "a pointer goes back": Bug(

@@ -47,6 +47,7 @@ class Project:
         shutil.copytree(HERE / "kansas" / "updaters", folder / "updaters", ignore=shutil.ignore_patterns("__pycache__"))
         text = (HERE / "kansas" / "kfm.yml").read_text().replace("127.0.0.1:8931", f"127.0.0.1:{port}")
         (folder / "kfm.yml").write_text(text)
+        shutil.copy(HERE / "kansas" / "outline.geojson", folder)
         self.folder = folder
 
     def command(self, *words: str) -> list[str]:

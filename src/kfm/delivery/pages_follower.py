@@ -15,10 +15,10 @@ from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.outbox_messages import Letter
 from kfm.model.ports import Objects, State, Tx
-from kfm.model.public_run import Places, PublicVersion
+from kfm.model.public_run import Places
 from kfm.model.records import LedgerEntry, Record
 from kfm.projections import dataset_pages
-from kfm.projections.dataset_pages import FrontEntry
+from kfm.projections.dataset_pages import DatasetPage, FrontEntry
 from kfm.projections.file_paths import PAGE, page_paths
 from kfm.projections.pages import explanation_page
 from kfm.projections.pages.page_style import as_bytes, many, size_of
@@ -36,6 +36,7 @@ class Paged(Record, frozen=True):
     published_at: str = ""
     facts: tuple[str, ...] = ()
     masked: bool = False
+    picture: str = ""  # its map, small, as SVG
 
 
 _NOTHING = Paged(files={})
@@ -96,7 +97,7 @@ class PageLetters:
     def front(self, told: dict[str, Paged]) -> bytes:
         """Return the front page, which lists every public dataset."""
         entries = [
-            FrontEntry(name, each.title, each.description, each.published_at, each.facts, each.masked)
+            FrontEntry(name, each.title, each.description, each.published_at, each.facts, each.masked, each.picture)
             for name, each in sorted(told.items())
             if each.files
         ]
@@ -113,14 +114,17 @@ class PageLetters:
             return _NOTHING, {}
         page, explanation = page_paths(dataset)
         told = found.explanation()
+        content = found.page()
         bodies = {
             explanation: as_bytes(explanation_page.page(told, dataset_pages.bar(places, "../../"), PAGE)),
-            page: dataset_pages.dataset_page(found.page(), places),
+            page: dataset_pages.dataset_page(content, places),
         }
-        return _paged(found.version, {path: digest(body) for path, body in bodies.items()}), bodies
+        files = {path: digest(body) for path, body in bodies.items()}
+        return _paged(content, places, files), bodies
 
 
-def _paged(version: PublicVersion, files: dict[str, str]) -> Paged:
+def _paged(page: DatasetPage, places: Places, files: dict[str, str]) -> Paged:
+    version = page.version
     said = version.metadata or version.made.metadata
     return Paged(
         files=files,
@@ -130,4 +134,5 @@ def _paged(version: PublicVersion, files: dict[str, str]) -> Paged:
         published_at=version.published_at,
         facts=(many(version.entries, "file"), size_of(version.size)),
         masked=bool(version.made.labels is not None and version.made.labels.resolution is not None),
+        picture=dataset_pages.small_map(page, places),
     )

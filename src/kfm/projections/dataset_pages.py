@@ -16,11 +16,12 @@ import msgspec
 from kfm.model.public_run import WITHHELD_SOURCE, Places, PublicColumn, PublicVersion
 from kfm.projections.file_paths import EXPLANATION, PAGE, page_paths, version_path
 from kfm.projections.pages.licence_names import licence_address, licence_name
-from kfm.projections.pages.page_map import MOST_DRAWN, Drawing, draw
+from kfm.projections.pages.page_map import MOST_DRAWN, Drawing, degrees, draw, thumbnail
 from kfm.projections.pages.page_style import as_bytes, day_of, document, many, short_digest, size_of, time_tag
 
 MOST = 100  # most files listed on a page; the NDJSON listing next to it has all
 MOST_COLUMNS = 200  # most columns described
+PICTURED = 60  # most datasets that the front page shows with a map each
 WIDEST = 40  # most columns of the first rows
 SOURCES = 6  # most sources named
 _FORMATS = {
@@ -91,6 +92,7 @@ class FrontEntry(NamedTuple):
     published_at: str
     facts: Sequence[str] = ()  # such as 12 files, 1.2 MB
     masked: bool = False
+    picture: str = ""  # a small map as SVG; empty: none
 
 
 def title_of(version: PublicVersion) -> str:
@@ -135,8 +137,9 @@ def front_page(entries: Sequence[FrontEntry], places: Places, links: Sequence[tu
         *(f"<li>{each}</li>" for each in _addresses(places)),
         '</ul></div></div><div class="in">',
     ]
+    pictured = len(entries) <= PICTURED
     if entries:
-        body += ['<ul class="cards">', *map(_card, entries), "</ul>"]
+        body += ['<ul class="cards">', *(_card(each, pictured) for each in entries), "</ul>"]
     else:
         body.append('<p class="lead">Nothing is published.</p>')
     if links:
@@ -176,13 +179,19 @@ def _contact(contact: str) -> str:
     return f'<a href="mailto:{escape(contact)}">{escape(contact)}</a>'
 
 
-def _card(entry: FrontEntry) -> str:
+def small_map(page: DatasetPage, places: Places) -> str:
+    """Return the map of a dataset for its card on the front page; empty if it has none."""
+    return thumbnail(page.map.drawing, places.outline) if page.map is not None else ""
+
+
+def _card(entry: FrontEntry, pictured: bool) -> str:
     about = f"<p>{escape(_cut(entry.description, 240))}</p>" if entry.description else ""
     facts = [time_tag(entry.published_at), *map(escape, entry.facts)]
     if entry.masked:
         facts.insert(0, '<span class="care">places as cells</span>')
+    picture = entry.picture if pictured else ""
     return (
-        f'<li><h2><a href="{escape(page_paths(entry.name)[0])}">{escape(entry.title)}</a></h2>{about}'
+        f'<li>{picture}<h2><a href="{escape(page_paths(entry.name)[0])}">{escape(entry.title)}</a></h2>{about}'
         f'<p class="foot">{" · ".join(filter(None, facts))}</p></li>'
     )
 
@@ -230,7 +239,7 @@ def _numbers(page: DatasetPage) -> Iterator[str]:
     times = [each for each in version.interval if each]
     time = " to ".join(dict.fromkeys(time_tag(each) for each in times))
     pairs = (
-        ("Updated", time_tag(version.published_at)),
+        ("Published", time_tag(version.published_at)),
         ("Rows", rows),
         ("Files", f"{version.entries:,}"),
         ("Size", size_of(version.size)),
@@ -272,6 +281,10 @@ def _map(page: DatasetPage, places: Places) -> Iterator[str]:
 def _in_words(drawing: Drawing) -> str:
     if drawing.is_extent:
         return "the extent of " + many(len(drawing.areas), "file")
+    distinct = len(set(drawing.points))
+    if distinct < len(drawing.points) and drawing.places() == len(drawing.points):
+        words = f"{many(len(drawing.points), 'row')} at {many(distinct, 'place')}"
+        return words + (" as density" if drawing.places() > MOST_DRAWN else "")
     pairs = ((drawing.points, "place"), (drawing.ways, "line"), (drawing.areas, "area"), (drawing.cells, "cell"))
     words = " and ".join(many(len(found), what) for found, what in pairs if found)
     return words + (" as density" if drawing.places() > MOST_DRAWN and not drawing.cells else "")
@@ -282,9 +295,10 @@ def _extent(box: Sequence[float]) -> str:
     if not box:
         return ""
     half = len(box) // 2
-    west, south = (floor(degrees * 100) / 100 for degrees in box[:2])
-    east, north = (ceil(degrees * 100) / 100 for degrees in box[half : half + 2])
-    return f"from {west:g} to {east:g} degrees of longitude, {south:g} to {north:g} of latitude"
+    west, south = (floor(each * 100) / 100 for each in box[:2])
+    east, north = (ceil(each * 100) / 100 for each in box[half : half + 2])
+    across = f"{degrees(west, 'E', 'W')} to {degrees(east, 'E', 'W')}"
+    return f"from {across}, {degrees(south, 'N', 'S')} to {degrees(north, 'N', 'S')}"
 
 
 def _sample(page: DatasetPage) -> Iterator[str]:
@@ -484,7 +498,7 @@ def _downloads(page: DatasetPage) -> Iterator[str]:
         for file in page.files:
             kind = ", ".join(filter(None, (*_formats([file]), size_of(file.size))))
             yield f'<a class="get" href="{escape(_address(page.version.dataset, file.path))}">'
-            yield f"Download {escape(_name(file))}<small>{kind}</small></a>"
+            yield f"Download {escape(file.path.rpartition('/')[2])}<small>{kind}</small></a>"
     else:
         yield f'<a class="get" href="#files">Download<small>{many(page.version.entries, "file")}, '
         yield f"{size_of(page.version.size)}</small></a>"

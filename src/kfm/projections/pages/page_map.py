@@ -14,6 +14,7 @@ MOST_DRAWN = 5000  # above this, places are drawn as density
 WIDE, LEAST_HIGH, MOST_HIGH = 760, 260, 520
 HEXAGON = 7.0  # radius of a cell of the density map, in units of the picture
 CLASSES = 5
+THUMB_WIDE, THUMB_HIGH, THUMB_PLACES, INSET_WIDE = 320, 150, 250, 150
 FEWEST = 100  # points from which on outliers are left out
 _STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0)
 _KILOMETRES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
@@ -45,22 +46,61 @@ class Picture(NamedTuple):
 def draw(drawing: Drawing, outline: Sequence[Ring], title: str) -> Picture:
     """Return the map. `title` is read to those who do not see it."""
     drawing, outside = _without_outliers(drawing)
-    view = _View.around(drawing, outline)
+    inset = _is_small(drawing, outline)
+    view = _View.around(drawing, () if inset else outline)
     body = [
         f'<svg class="map" xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escape(title)}" '
         f'viewBox="0 0 {WIDE} {view.high:.0f}">',
-        *view.graticule(),
     ]
     if outline:
         body.append(f'<path class="land" d="{"".join(view.path(ring, closed=True) for ring in outline)}"/>')
+    body += view.graticule()
     keys: tuple[tuple[str, str], ...] = ()
     if drawing.places() > MOST_DRAWN and not drawing.cells:
         layers, keys = _density(view, list(_middles(drawing)))
         body += layers
     else:
         body += _layers(view, drawing)
-    body += [*view.scale_bar(), "</svg>"]
+    body += [*(_locator(view, drawing, outline) if inset else ()), *view.scale_bar(), "</svg>"]
     return Picture("".join(body), keys, outside)
+
+
+def thumbnail(drawing: Drawing, outline: Sequence[Ring]) -> str:
+    """Return a small map without words, for a page that names what it shows. It has at most some hundred places."""
+    drawing = _without_outliers(drawing)[0]
+    step = max(1, drawing.places() // THUMB_PLACES)
+    drawing = Drawing(drawing.points[::step], drawing.ways[::step], drawing.areas[::step], drawing.cells[::step])
+    view = _View.around(drawing, outline, THUMB_WIDE, THUMB_HIGH, THUMB_HIGH)
+    land = "".join(view.path(ring, closed=True, digits=0) for ring in outline)
+    found = [f'<path class="land" d="{land}"/>'] if land else []
+    found += _layers(view, drawing, digits=0, wide=4)
+    return (
+        '<svg class="map thumb" xmlns="http://www.w3.org/2000/svg" aria-hidden="true" '
+        f'viewBox="0 0 {THUMB_WIDE} {THUMB_HIGH}">{"".join(found)}</svg>'
+    )
+
+
+def _is_small(drawing: Drawing, outline: Sequence[Ring]) -> bool:
+    """Return whether the places fill so little of the outline that a map of it would show one dot."""
+    if not outline:
+        return False
+    west, south, east, north = _box(_positions(drawing, ()))
+    left, low, right, high = _box(_positions(Drawing(), outline))
+    inside = left <= west and east <= right and low <= south and north <= high
+    return inside and max((east - west) / (right - left), (north - south) / (high - low)) < 1 / 6
+
+
+def _locator(view: _View, drawing: Drawing, outline: Sequence[Ring]) -> Iterator[str]:
+    """Yield a small map of the outline in the corner, with the part that the map shows."""
+    small = _View.around(Drawing(), outline, INSET_WIDE, 0, MOST_HIGH)
+    down = view.high - small.high - 10
+    yield f'<g transform="translate(10 {down:.0f})">'
+    yield f'<rect class="inset" width="{INSET_WIDE}" height="{small.high:.0f}"/>'
+    yield f'<path class="land" d="{"".join(small.path(ring, closed=True) for ring in outline)}"/>'
+    west, south, east, north = _box(_positions(drawing, ()))
+    (x, y), (right, bottom) = small.at((west, north)), small.at((east, south))
+    wide, high = max(right - x, 5), max(bottom - y, 5)
+    yield f'<rect class="here" x="{x - 2:.1f}" y="{y - 2:.1f}" width="{wide + 4:.1f}" height="{high + 4:.1f}"/></g>'
 
 
 def _without_outliers(drawing: Drawing) -> tuple[Drawing, int]:
@@ -78,16 +118,16 @@ def _without_outliers(drawing: Drawing) -> tuple[Drawing, int]:
     return drawing._replace(points=near), len(drawing.points) - len(near)
 
 
-def _layers(view: _View, drawing: Drawing) -> Iterator[str]:
+def _layers(view: _View, drawing: Drawing, digits: int = 1, wide: float = 0) -> Iterator[str]:
     for name, shapes in (("areas", drawing.areas), ("cells", drawing.cells)):
         if shapes:
-            found = "".join(view.path(ring, closed=True) for rings in shapes for ring in rings)
+            found = "".join(view.path(ring, closed=True, digits=digits) for rings in shapes for ring in rings)
             yield f'<path class="{name}" fill-rule="evenodd" d="{found}"/>'
     if drawing.ways:
-        yield f'<path class="ways" d="{"".join(view.path(way) for way in drawing.ways)}"/>'
+        yield f'<path class="ways" d="{"".join(view.path(way, digits=digits) for way in drawing.ways)}"/>'
     if drawing.points:
-        wide = 7 if len(drawing.points) <= 200 else 5 if len(drawing.points) <= 1500 else 3.5
-        seen = dict.fromkeys(f"{x:.1f} {y:.1f}" for x, y in map(view.at, drawing.points))
+        seen = dict.fromkeys(f"{x:.{digits}f} {y:.{digits}f}" for x, y in map(view.at, drawing.points))
+        wide = wide or (7 if len(seen) <= 200 else 5 if len(seen) <= 1500 else 3.5)
         yield f'<path class="dots" stroke-width="{wide:g}" d="{"".join(f"M{place}h0" for place in seen)}"/>'
 
 
@@ -139,17 +179,24 @@ class _View(NamedTuple):
     high: float
 
     @classmethod
-    def around(cls, drawing: Drawing, outline: Sequence[Ring]) -> _View:
+    def around(
+        cls,
+        drawing: Drawing,
+        outline: Sequence[Ring],
+        width: float = WIDE,
+        least: float = LEAST_HIGH,
+        most: float = MOST_HIGH,
+    ) -> _View:
         west, south, east, north = _box(_positions(drawing, outline))
         middle = math.radians((south + north) / 2)
         narrow = max(0.15, math.cos(middle))
         spread = max((east - west) * narrow, north - south, 0.02)
         edge = spread * 0.07
         wide, high = (east - west) * narrow + 2 * edge, north - south + 2 * edge
-        scale = min(WIDE / wide, MOST_HIGH / high)
-        tall = min(MOST_HIGH, max(LEAST_HIGH, high * scale))
+        scale = min(width / wide, most / high)
+        tall = min(most, max(least, high * scale))
         return cls(
-            west, south, east, north, scale, narrow, (WIDE - (east - west) * narrow * scale) / 2,
+            west, south, east, north, scale, narrow, (width - (east - west) * narrow * scale) / 2,
             (tall - (north - south) * scale) / 2, tall,
         )  # fmt: skip
 
@@ -159,9 +206,9 @@ class _View(NamedTuple):
             self.top + (self.north - place[1]) * self.scale,
         )
 
-    def path(self, ring: Iterable[Position], *, closed: bool = False) -> str:
+    def path(self, ring: Iterable[Position], *, closed: bool = False, digits: int = 1) -> str:
         """Return a line with the corners that differ at a tenth of a unit; one that is smaller is a dot."""
-        corners = list(dict.fromkeys(f"{x:.1f} {y:.1f}" for x, y in map(self.at, ring)))
+        corners = list(dict.fromkeys(f"{x:.{digits}f} {y:.{digits}f}" for x, y in map(self.at, ring)))
         if not corners:
             return ""
         if len(corners) == 1:
@@ -179,13 +226,13 @@ class _View(NamedTuple):
             x = self.at((number * step, 0))[0]
             lines.append(f"M{x:.1f} 0V{self.high:.0f}")
             if 24 < x < WIDE - 24:
-                degrees = (number * step + 180) % 360 - 180
-                labels.append(f'<text text-anchor="middle" x="{x:.1f}" y="14">{_degrees(degrees, "E", "W")}</text>')
+                east_of = (number * step + 180) % 360 - 180
+                labels.append(f'<text text-anchor="middle" x="{x:.1f}" y="14">{degrees(east_of, "E", "W")}</text>')
         for number in range(math.ceil(max(south, -90) / step), math.floor(min(north, 90) / step) + 1):
             y = self.at((0, number * step))[1]
             lines.append(f"M0 {y:.1f}H{WIDE}")
             if 26 < y < self.high - 30:
-                labels.append(f'<text x="6" y="{y - 4:.1f}">{_degrees(number * step, "N", "S")}</text>')
+                labels.append(f'<text x="6" y="{y - 4:.1f}">{degrees(number * step, "N", "S")}</text>')
         yield f'<path class="grid" d="{"".join(lines)}"/>'
         yield from labels
 
@@ -200,8 +247,9 @@ class _View(NamedTuple):
         yield f'<text text-anchor="end" x="{end}" y="{y - 8:.0f}">{text}</text>'
 
 
-def _degrees(number: float, plus: str, minus: str) -> str:
-    return f"{abs(number):.4g}°{plus if number > 0 else minus if number < 0 else ''}"
+def degrees(number: float, plus: str, minus: str) -> str:
+    """Return a longitude or latitude with the letter of its side."""
+    return f"{abs(number):.5g}°{plus if number > 0 else minus if number < 0 else ''}"
 
 
 def _positions(drawing: Drawing, outline: Sequence[Ring]) -> Iterator[Position]:

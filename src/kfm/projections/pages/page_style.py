@@ -67,7 +67,8 @@ table{border-collapse:collapse;width:100%;font-size:.875rem;font-variant-numeric
 th,td{text-align:left;padding:.5rem .85rem;border-bottom:1px solid var(--line);vertical-align:top}
 tbody tr:last-child td,tbody tr:last-child th{border-bottom:0}
 thead th{background:var(--wash);color:var(--soft);font-weight:600;font-size:var(--s);white-space:nowrap}
-td.n,th.n{text-align:right;white-space:nowrap}td.w,.rows td{white-space:nowrap}.none{color:var(--soft)}
+td.n,th.n{text-align:right;white-space:nowrap}td.w,.rows td{white-space:nowrap}.rows{width:auto;min-width:50%}
+.none{color:var(--soft)}
 code,pre,kbd{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;font-size:.875em;overflow-wrap:anywhere}
 pre{background:var(--wash);border:1px solid var(--line);border-radius:.5rem;padding:.85rem 1rem;overflow-x:auto;
 margin:.4rem 0 1rem;
@@ -80,6 +81,8 @@ figure{margin:0}figcaption{color:var(--soft);font-size:var(--s);margin:.5rem 0 0
 .map .land{fill:var(--land);stroke:var(--shore);stroke-width:1.2}.map .grid{fill:none;stroke:var(--line);
 stroke-width:1}
 .map text{fill:var(--soft);font:11px system-ui,sans-serif}.map .bar-line{stroke:var(--ink);stroke-width:1.5;fill:none}
+@media (max-width:32rem){.map text{font-size:18px}}
+.map .inset{fill:var(--paper);stroke:var(--line)}.map .here{fill:none;stroke:var(--dot);stroke-width:2}
 .map .dots{fill:none;stroke:var(--dot);stroke-linecap:round;stroke-opacity:.72}
 .map .ways{fill:none;stroke:var(--dot);stroke-width:1.4;stroke-linejoin:round}
 .map .areas{fill:var(--dot);fill-opacity:.2;stroke:var(--dot);stroke-width:1;stroke-linejoin:round}
@@ -101,6 +104,7 @@ margin:2rem 0 3rem}
 .cards li{border:1px solid var(--line);border-radius:.6rem;padding:1.15rem 1.25rem;background:var(--paper);
 display:flex;
 flex-direction:column;min-width:0}
+.cards .thumb{border:0;border-radius:.35rem;margin:0 0 .9rem}
 .cards h2{font-size:var(--l);margin:0 0 .4rem;overflow-wrap:anywhere}.cards p{overflow-wrap:anywhere;margin:0 0 .8rem}
 .cards .foot{margin:auto 0 0;color:var(--soft);font-size:var(--s)}
 .cards .care{color:var(--care);background:var(--care-wash);border-radius:2rem;padding:.05rem .6rem}

@@ -17,6 +17,7 @@ import pytest
 import kfm
 from tests.client.notebooks import in_a_kernel, kept, shown
 from tests.project.bans import ROOT, repository_files
+from tests.project.first_pages import environment, first_page, make_files
 from tests.project.guides import blocks, follow
 from tests.project.terminal import COLUMNS
 
@@ -178,3 +179,14 @@ def _asking_where(path: Path, folder: Path) -> Path:
     notebook["cells"] = [{**cell, "outputs": [], "source": ["import kfm\nprint(kfm.__file__)"]}]
     (folder / "where.ipynb").write_text(json.dumps(notebook))
     return folder / "where.ipynb"
+
+
+@pytest.mark.long
+def test_ten_files_come_from_nothing_to_a_public_page_with_three_commands(wheel: Path, tmp_path: Path) -> None:
+    python, names = environment(wheel, tmp_path / "environment"), make_files(tmp_path / "files")
+    assert len(names) == 10
+    for name in names:
+        (folder := tmp_path / "installations" / name).mkdir(parents=True)
+        shutil.copyfile(tmp_path / "files" / name, folder / name)
+        page = first_page(python, folder, name).page.read_text()
+        assert "CC0-1.0" in page and 'href="' in page, name

@@ -1,9 +1,19 @@
 """KFM fetches open data, checks it, and publishes versioned copies that you can trace, verify and roll back.
 
-The author of an updater imports five names: ``from kfm import Output, Plan, SourceRef, Step, Updater``. The author of a
-connector also imports ``Connector`` and the result types of its methods. A program that reads an installation imports
-``kfm`` and calls ``kfm.open(path)``. The names load on first use, so that ``kfm --version`` starts about as fast as the
-interpreter; their types are in ``__init__.pyi``.
+A program opens an installation, which is a folder with a kfm.yml, and does what the commands do:
+
+    import kfm
+
+    installation = kfm.open("path/to/folder")
+    installation.run("rain-gauges")                            # fetch, check, build
+    installation.publish("rain-gauges", reason="the first")    # and `rollback`
+    installation.read("rain-gauges").pandas()                  # or polars, rows, bytes
+    installation.diff("rain-gauges")                           # also status, explain, lineage, quarantined
+
+``help(kfm.Installation)`` describes every method. The author of an updater imports five names: ``from kfm import
+Output, Plan, SourceRef, Step, Updater``. The author of a connector also imports ``Connector`` and the result types of
+its methods. The names load on first use, so that ``kfm --version`` starts about as fast as the interpreter; their
+types are in ``__init__.pyi``.
 """
 
 from __future__ import annotations
@@ -16,6 +26,11 @@ __all__ = [
 ]  # fmt: skip
 # Not in `__all__`: `from kfm import *` would hide the built-in `open`.
 _OPENING = ("Installation", "open")
+
+
+def __dir__() -> list[str]:
+    """Return the names that a program uses, which load on first use."""
+    return sorted([*__all__, *_OPENING, "DISTRIBUTION", "__doc__", "__file__", "__name__", "__path__"])
 
 
 def __getattr__(name: str) -> object:

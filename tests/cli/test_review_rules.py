@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kfm.client import open as opened
+from kfm.errors import Denied
 from tests.app.governance.people import make_list
 from tests.cli.conftest import Answer, Kfm
 from tests.engine.protected.conftest import KEY, dataset, installation, label, labels
@@ -61,6 +63,18 @@ def test_public_data_needs_one_other_person_unless_something_is_said(site: Kfm) 
     assert site("run", "quakes").code == 0
     assert site("publish", "quakes", "--reason", "daily").code == 4
     assert signed(site, "publish", "quakes").code == 4 and not public()
+    assert approve(site, "sue").code == 0 and public()
+
+
+def test_a_program_requests_what_others_must_sign_and_is_told_that_nothing_moved(site: Kfm) -> None:
+    make_list(site, SAFE, "office")
+    assert site("run", "quakes").code == 0
+    one = opened(".")
+    with pytest.raises(Denied, match=r"no key|sign"):
+        one.publish("quakes", reason="daily")
+    with pytest.raises(Denied, match="requested, and nothing moved"):
+        one.publish("quakes", reason="daily", key=SAFE / "olli.key")
+    assert not public() and "published/quakes" not in one.refs
     assert approve(site, "sue").code == 0 and public()
 
 

@@ -85,3 +85,44 @@ def test_of_a_restricted_dataset_nothing_is_shown_of_the_data(place: Path) -> No
     ran = one.run("digs", force=True, reason="again")
     assert ran.receipts[0].changes["keys"] == 3 and "3" not in repr(ran).splitlines()[2].partition("sha256:")[0]
     assert one.read("digs").keys()[0] == ("14QX101",), "whoever asks for it gets it, as by the command"
+
+
+PLACES = """\
+well,latitude,longitude
+7,38.88,-99.33
+12,37.75,-100.02
+"""
+WELLS = """\
+datasets:
+  wells:
+    version: 1.0.0
+    sensitivity: {level}
+    sources: {{wells: {{uri: wells.csv, format: csv}}}}
+    outputs: {{all: {{from: wells}}}}
+"""
+
+
+def test_a_public_version_shows_its_first_rows_and_a_map_and_one_that_is_not_public_neither(place: Path) -> None:
+    (place / "wells.csv").write_text(PLACES)
+    (place / "kfm.yml").write_text(WELLS.format(level="public"))
+    one = kfm.open(place)
+    one.run()
+    public = one.read("wells")
+    shown = public._repr_html_()
+    assert "<td>38.88</td>" in shown and '<svg class="kfm-map"' in shown and 'class="dots"' in shown
+    assert "38.88" not in repr(public)
+    (place / "kfm.yml").write_text(WELLS.format(level="restricted"))
+    for closed in (public, one.read("wells")):
+        assert "38.88" not in closed._repr_html_() and "<svg" not in closed._repr_html_()
+
+
+def test_a_display_of_damaged_data_raises_nothing(place: Path) -> None:
+    (place / "wells.csv").write_text(PLACES * 4000)
+    (place / "kfm.yml").write_text(WELLS.format(level="public"))
+    one = kfm.open(place)
+    one.run()
+    for path in place.rglob("*"):
+        if path.is_file() and path.stat().st_size > 100_000 and path.name not in ("wells.csv", "state.db"):
+            path.chmod(0o600)
+            path.write_bytes(b"other")
+    assert "wells" in one.read("wells")._repr_html_()

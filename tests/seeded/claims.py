@@ -569,7 +569,7 @@ CLAIMS: dict[str, Bug] = {
         "::test_what_was_written_is_committed_to_sealed_and_opened_by_the_custodian_alone",
     ),
     "P11": Bug(
-        "kfm.cli.operation:digest_meant",
+        "kfm.app.authority.named_versions:digest_meant",
         "if len(found) != 1:",
         "if len(found) < 9:",
         f"{TYPED}::test_a_version_to_roll_back_to_may_be_named_by_its_start",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kfm.app.authority.keyring import in_force, signer_at
+from kfm.app.authority.keyring import in_force, signer_with
 from kfm.app.runs.execution import operation_request, work
 from kfm.cli.render import Screen
 from kfm.cli.run_report import show_runs, tell_moves
 from kfm.cli.session import Tally, await_sinks, known_dataset, opened, person, settings
 from kfm.errors import EXIT_CODES, BadInput
-from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -61,31 +60,8 @@ def operate(
         return tally.code
 
 
-def digest_meant(text: str, known: set[str], ref: str) -> str:
-    """Return the digest among `known` that begins with the text. BadInput unless there is exactly one."""
-    start = text.removeprefix("sha256:")
-    if not (4 <= len(start) <= 64 and all(c in "0123456789abcdef" for c in start)):
-        raise BadInput(
-            f"{printable(text)} is not a digest", hint="give sha256:… or the start of it, see `kfm refs history REF`"
-        )
-    found = [digest for digest in known if digest.startswith(f"sha256:{start}")]
-    if len(found) != 1:
-        how_many = "no version" if not found else f"{len(found)} versions"
-        raise BadInput(
-            f"{how_many} of {ref} begins with {start}" if not found else f"{how_many} of {ref} begin with {start}",
-            hint=f"see `kfm refs history {ref}`",
-        )
-    return found[0]
-
-
 def signer_of(options: argparse.Namespace, reason: str) -> Signer | None:
-    if not options.key:
-        return None
-    if len(options.key) > 1:
-        raise BadInput("a person signs with one key", hint="others sign with `kfm review approve`")
-    if not reason.strip():
-        raise BadInput("what is signed has a reason", hint="give it with --reason")
-    return signer_at(options.key[0])
+    return signer_with(options.key, reason, spelled="--reason") if options.key else None
 
 
 def deploy(

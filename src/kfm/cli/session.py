@@ -140,7 +140,7 @@ def person(options: argparse.Namespace) -> dict[str, str]:
     default = getattr(options, "default_reason", None)
     if default is None or said["reason"].strip():
         return said
-    said["reason"] = one_line("KFM_REASON", os.environ.get("KFM_REASON", ""), 1000).strip() or default
+    said["reason"] = input_checks.reason_given("", os.environ) or default
     if not said["reason"] and not getattr(options, "dry_run", False):
         words = " ".join(word for word in (options.command, getattr(options, "subcommand", None)) if word)
         typed = shlex.join(options.typed)

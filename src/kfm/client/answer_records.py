@@ -7,12 +7,14 @@ displayed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from kfm.app.data.answers import DatasetStatus, Explanation, PlanPreview, Status
+from kfm.app.data.version_diff import Difference
 from kfm.app.provenance.explain import written
+from kfm.app.provenance.lineage import Lineage, tree
 from kfm.app.runs.execution import Outcome, Undelivered, problem_of
 from kfm.client.display import Displayable, as_html, as_text, short
 from kfm.errors import KfmError
@@ -45,6 +47,11 @@ class Ran(Displayable):
     def versions(self) -> dict[str, str]:
         """The version of each dataset that the run made or found."""
         return {receipt.dataset: version for receipt, version in zip(self.receipts, self._versions, strict=True)}
+
+    @property
+    def requested(self) -> bool:
+        """Whether an operation only became a request: others must sign before anything moves."""
+        return any(receipt.job_type == "operation.request" for receipt in self.receipts)
 
     def _title(self) -> str:
         count = len(self.receipts)
@@ -152,6 +159,78 @@ class Overview(Status, frozen=True):
             yield "wrong", ("check", "found"), wrong
 
 
+class Compared(Difference, frozen=True):
+    """The difference between two versions: counts, and in `changes` each changed key. Keys and rows are not
+    displayed."""
+
+    def __repr__(self) -> str:
+        return as_text(*self._told())
+
+    def _repr_html_(self) -> str:
+        return as_html(*self._told())
+
+    def _told(self) -> tuple[str, Sequence[str], Iterable[Sequence[object]]]:
+        before, after = short(self.before.version) or "nothing", short(self.after.version) or "nothing"
+        counts = [
+            (what, getattr(self, what), getattr(self.rows, what) if self.rows is not None else None)
+            for what in ("added", "changed", "removed")
+        ]
+        return f"{self.after.dataset} from {before} to {after}", ("change", "keys", "rows"), counts
+
+
+class Traced(Lineage, frozen=True):
+    """The lineage of a thing in one direction. `steps` has every run between two things."""
+
+    def __repr__(self) -> str:
+        return "\n".join(map(escaped, tree(self)))
+
+    def _repr_html_(self) -> str:
+        word = "made of" if self.direction == "upstream" else "read by a run that made"
+        rows = [
+            (f"{one.of.id} {short(one.of.digest)}", word, f"{one.to.id} {short(one.to.digest)}", one.run_id)
+            for one in self.steps
+        ]
+        return as_html(f"{self.thing.id} {short(self.thing.digest)}", ("thing", "was", "thing", "run"), rows)
+
+
+class Quarantined(Displayable):
+    """What is quarantined of a dataset: the report of each source, and the rows themselves."""
+
+    __slots__ = ("_public", "_read", "dataset", "sources")
+
+    def __init__(
+        self,
+        dataset: str,
+        sources: list[dict[str, Any]],
+        read: Callable[[list[dict[str, Any]]], list[dict[str, Any]]],
+        *,
+        public: bool,
+    ) -> None:
+        """`public` says whether counts may be displayed."""
+        self.dataset = dataset
+        self.sources = sources  # as `kfm quarantine --json` gives them
+        self._read = read
+        self._public = public
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the quarantined rows, each with the place that it came from."""
+        return self._read(self.sources)
+
+    def _title(self) -> str:
+        if not self.sources:
+            return f"nothing of {self.dataset} is quarantined"
+        held = sum(source["held_rows"] for source in self.sources)
+        rows = "1 row" if held == 1 else f"{held} rows"
+        return f"{self.dataset}: {rows} quarantined" if self._public else f"{self.dataset}: rows are quarantined"
+
+    def _table(self) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
+        return ("source", "rule", "findings"), [
+            (source["source"], rule, count if self._public else None)
+            for source in self.sources
+            for rule, count in sorted(source["counts"].items())
+        ]
+
+
 class Refs(Displayable, Mapping[str, str]):
     """The version of every ref at the moment of the call."""
 
@@ -171,7 +250,8 @@ class Refs(Displayable, Mapping[str, str]):
         return len(self._at)
 
     def history(self, ref: str) -> list[RefEntry]:
-        """Return all moves of a ref, oldest first."""
+        """Return all moves of a ref, oldest first. The name of a dataset means its published ref, else its processed
+        one."""
         return self._history(ref)
 
     def _title(self) -> str:
@@ -181,7 +261,7 @@ class Refs(Displayable, Mapping[str, str]):
         return ("ref", "version"), [(ref, short(version)) for ref, version in self._at.items()]
 
 
-R = TypeVar("R", Planned, Explained, Overview)
+R = TypeVar("R", Planned, Explained, Overview, Compared, Traced)
 
 
 def shown_as(kind: type[R], record: msgspec.Struct) -> R:

@@ -68,3 +68,23 @@ def as_html(title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) 
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if told else ""
     rest = f"<p>… and {more} more</p>" if more else ""
     return f"<p>{html.escape(escaped(title))}</p>{table}{rest}"
+
+
+# A notebook has no style sheet of the pages. The names of its classes are ours alone.
+_MAP_STYLE = (
+    ".kfm-map{display:block;width:100%;max-width:760px;height:auto;border:1px solid #dbe3e8;background:#f4f7f8}"
+    ".kfm-map .land{fill:#eef2e9;stroke:#8d9c86;stroke-width:1.2}.kfm-map .grid{fill:none;stroke:#dbe3e8}"
+    ".kfm-map text{fill:#4d5c69;font:11px system-ui,sans-serif}"
+    ".kfm-map .bar-line{stroke:#15212b;stroke-width:1.5;fill:none}"
+    ".kfm-map .dots{fill:none;stroke:#b3420f;stroke-linecap:round;stroke-opacity:.72}"
+    ".kfm-map .ways{fill:none;stroke:#b3420f;stroke-width:1.4}"
+    ".kfm-map .areas{fill:#b3420f;fill-opacity:.2;stroke:#b3420f}"
+    ".kfm-map .d1{fill:#fde3c4}.kfm-map .d2{fill:#f9b97a}.kfm-map .d3{fill:#ee8a3c}.kfm-map .d4{fill:#cb5a12}"
+    ".kfm-map .d5{fill:#8a3206}"
+)
+
+
+def inline_map(svg: str) -> str:
+    """Return a map of a page with the style that it needs where there is no page around it."""
+    start, end, rest = svg.replace('class="map"', 'class="kfm-map"', 1).partition(">")
+    return f"{start}{end}<style>{_MAP_STYLE}</style>{rest}"

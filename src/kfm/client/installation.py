@@ -9,21 +9,29 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from kfm.app.authority.keyring import signer_with
+from kfm.app.authority.named_versions import version_of_ref, version_to_publish
 from kfm.app.data import version_reader
+from kfm.app.data.version_diff import difference
 from kfm.app.maintenance.status import status
 from kfm.app.provenance.explain import explain
+from kfm.app.provenance.lineage import Direction, lineage
 from kfm.app.runs import execution, queries
+from kfm.app.runs.resolve import moved_ref
 from kfm.app.runs.visibility import plainly_public
 from kfm.app.session import input_checks
+from kfm.app.session.protection_files import can_close
 from kfm.app.session.session import Mode, Session, open_session
-from kfm.client.answer_records import Explained, Overview, Planned, Ran, Refs, shown_as
+from kfm.client.answer_records import Compared, Explained, Overview, Planned, Quarantined, Ran, Refs, Traced, shown_as
 from kfm.client.display import Displayable
 from kfm.client.pinned_version import Reading
 from kfm.config import Resolved, file_in, load
-from kfm.errors import BadInput, KfmError
+from kfm.config.config_mistakes import load_to_close
+from kfm.errors import BadInput, Denied, KfmError
 from kfm.fsio import failing_as_storage
+from kfm.model import refs
 from kfm.model.names import check_ref
 from kfm.model.records import Receipt, RefEntry
 
@@ -70,10 +78,11 @@ class Installation(Displayable):
     def close(self) -> None:
         self._closed = True
 
-    def _settings(self) -> Resolved:
+    def _settings(self, *, closes: bool = False) -> Resolved:
+        """Return the settings of now. What only takes away or closes works with settings that have mistakes."""
         if self._closed:
             raise BadInput("the installation is closed", hint="open it again with kfm.open(…)")
-        return load(self.path, os.environ)
+        return load_to_close(self.path, os.environ) if closes else load(self.path, os.environ)
 
     @contextmanager
     def _opened(self, mode: Mode, resolved: Resolved | None = None) -> Iterator[Session]:
@@ -95,9 +104,8 @@ class Installation(Displayable):
             return Refs(dict(session.state.refs.all("")), self._history)
 
     def _history(self, ref: str) -> list[RefEntry]:
-        name = check_ref(ref)
         with self._opened("read") as session:
-            return queries.ref_history(session, name)
+            return queries.ref_history(session, check_ref(moved_ref(session, input_checks.one_line("ref", ref))))
 
     def status(self, *datasets: str) -> Overview:
         """Return the status of these datasets, or of all, the next commands, and the quick checks of `kfm doctor`."""
@@ -136,6 +144,56 @@ class Installation(Displayable):
             found = version_reader.find(session, input_checks.one_line("dataset", dataset, 4096), key, **named)
             public = bool(plainly_public(session, [found.dataset]))
         return Reading(found, lambda: self._opened("read"), public=public)
+
+    def diff(
+        self,
+        a: str,
+        b: str | None = None,
+        *,
+        leaves: str | None = None,
+        to: str | None = None,
+        key: Sequence[str] = (),
+        rows: int = 0,
+        keys_only: bool = False,
+    ) -> Compared:
+        """Return the difference between two versions, as `kfm diff` names them: DATASET, DATASET@VERSION,
+        DATASET@DATE, a ref or a digest. Without `b`, the first is the version before `a`, or `leaves`.
+
+        `rows` is the most rows to list for each key, `key` the columns that identify a row. Versions of masked data are
+        only counted. Denied for protected data.
+        """
+        texts = {"a": a, "b": b, "leaves": leaves, "to": to}
+        for name, text in texts.items():
+            if text is not None:
+                input_checks.one_line(name, text, 4096)
+        columns = (key,) if isinstance(key, str) else tuple(key)
+        with self._opened("read") as session:
+            found = difference(session, a, b, leaves=leaves, to=to, key=columns, limit=rows, keys_only=keys_only)
+        return shown_as(Compared, found)
+
+    def quarantined(self, dataset: str) -> Quarantined:
+        """Return which sources and rows of a dataset are quarantined now, and why."""
+        resolved = self._settings()
+        name = input_checks.known_dataset(resolved, input_checks.one_line("dataset", dataset))
+        with self._opened("read", resolved) as session:
+            sources = queries.held_sources(session, name)
+            public = bool(plainly_public(session, [name]))
+        return Quarantined(name, sources, self._held_rows, public=public)
+
+    def _held_rows(self, sources: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        with self._opened("read") as session:
+            return list(queries.held_rows(session, sources))
+
+    def lineage(self, thing: str, direction: Direction = "upstream", *, depth: int = -1) -> Traced:
+        """Return what a dataset, version, ref or source was made of (`upstream`), or what was made of it
+        (`downstream`), at most `depth` runs away."""
+        if direction not in ("upstream", "downstream"):
+            raise BadInput("the direction of a lineage is upstream or downstream", hint='e.g. direction="downstream"')
+        if type(depth) is not int or depth == 0 or depth < -1:
+            raise BadInput("depth is not a number of runs", hint="give one from 1 on")
+        with self._opened("read") as session:
+            found = lineage(session, input_checks.one_line("thing", thing, 4096), direction, depth)
+        return shown_as(Traced, found)
 
     # -- runs
 
@@ -182,6 +240,83 @@ class Installation(Displayable):
         with self._opened("write", resolved) as session:
             return _work(session, [execution.resume_request(run_id, today=today)], check=check, all_are_ours=True)
 
+    # -- operations
+
+    def publish(
+        self,
+        dataset: str,
+        *,
+        to: str = "",
+        reason: str = "",
+        actor: str = "",
+        key: str | os.PathLike[str] = "",
+        dry_run: bool = False,
+        check: bool = True,
+    ) -> Ran:
+        """Publish the processed version of a dataset, or with `to` a withdrawn version, as `kfm publish` does. It needs
+        a reason, unless it is a dry run; `key` is the file of the private key that signs it.
+
+        Denied if a gate or the authority refuses, Frozen if a freeze flag is set. Denied also if others must sign
+        before anything moves; with `check=False` all errors are in `problems`.
+        """
+        resolved = self._settings()
+        name = input_checks.known_dataset(resolved, input_checks.one_line("dataset", dataset))
+        params = {}
+        if input_checks.one_line("to", to):
+            with self._opened("read", resolved) as session:
+                params["to"] = version_to_publish(session, name, to)
+        who = _person("publish", reason, actor, dry_run=dry_run)
+        return self._operate(resolved, "promote", name, params, who, key, dry_run=dry_run, check=check)
+
+    promote = publish
+
+    def rollback(
+        self,
+        dataset: str,
+        *,
+        to: str = "",
+        leaves: str = "",
+        ref: str = "",
+        reason: str = "",
+        actor: str = "",
+        key: str | os.PathLike[str] = "",
+        dry_run: bool = False,
+        check: bool = True,
+    ) -> Ran:
+        """Move a ref, by default the published one, back to the version before, or to the version `to`; `nothing`
+        withdraws it. With `leaves` only if the ref is at that version now. Reason, key and errors are as for `publish`.
+        """
+        asked = {"to": input_checks.one_line("to", to), "before": input_checks.one_line("leaves", leaves)}
+        resolved = self._settings(closes=to == "nothing")
+        name = input_checks.known_dataset(resolved, input_checks.one_line("dataset", dataset))
+        params = {"ref": check_ref(ref)} if input_checks.one_line("ref", ref) else {}
+        with self._opened("read", resolved) as session:
+            at = ref or refs.published(name)
+            params |= {what: version_of_ref(session, at, text) for what, text in asked.items() if text}
+        who = _person("rollback", reason, actor, dry_run=dry_run)
+        return self._operate(resolved, "rollback", name, params, who, key, dry_run=dry_run, check=check)
+
+    def _operate(
+        self,
+        resolved: Resolved,
+        operation: str,
+        dataset: str,
+        params: dict[str, str],
+        who: dict[str, str],
+        key: str | os.PathLike[str],
+        *,
+        dry_run: bool,
+        check: bool,
+    ) -> Ran:
+        signer = signer_with([os.fspath(key)], who["reason"], spelled="reason=…") if key else None
+        with self._opened("dry" if dry_run else "write", resolved) as session:
+            if can_close(resolved, session.state):
+                from kfm.app.stewards.public_repair import withdraw_closed
+
+                withdraw_closed(session)
+            request = execution.operation_request(operation, dataset, params, signer=signer, **who)
+            return _work(session, [request], check=check)
+
     def _title(self) -> str:
         return f"installation {self.path}" + (", closed" if self._closed else "")
 
@@ -191,12 +326,24 @@ def _work(session: Session, requests: Sequence[Request], *, check: bool, all_are
     versions = [queries.version_of(session, receipt) for receipt in outcome.receipts]
     public = plainly_public(session, (receipt.dataset for receipt in outcome.receipts))
     ran = Ran(outcome, versions, public=public, dry_run=session.mode == "dry")
+    if ran.requested:
+        asked = Denied("the change is requested, and nothing moved", hint="`kfm review list` says who signs next")
+        ran.problems = (*ran.problems, asked)
     if check and ran.problems:
         first = ran.problems[0]
         if len(ran.problems) > 1:
             first.add_note(f"and {len(ran.problems) - 1} more; check=False gives all of them, with the receipts")
         raise first
     return ran
+
+
+def _person(operation: str, reason: str, actor: str, *, dry_run: bool) -> dict[str, str]:
+    """Return actor and reason of an operation. BadInput without a reason, unless it is a dry run."""
+    said = input_checks.person(reason, actor, str)
+    said["reason"] = input_checks.reason_given(said["reason"], os.environ)
+    if not said["reason"] and not dry_run:
+        raise BadInput(f"{operation} needs a reason, which goes into the ledger", hint='give reason="why"')
+    return said
 
 
 class _NoProgress:

@@ -7,7 +7,9 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from kfm.app.data import frames, version_reader
-from kfm.client.display import Displayable, short
+from kfm.app.data.version_view import view_of
+from kfm.client.display import Displayable, as_html, inline_map, short
+from kfm.errors import KfmError
 
 if TYPE_CHECKING:
     import geopandas
@@ -102,3 +104,19 @@ class Reading(Displayable):
         for entry in self._found.entries if self._public else ():
             kinds[entry.media_type] = kinds.get(entry.media_type, 0) + 1
         return ("type", "entries"), list(kinds.items())
+
+    def _repr_html_(self) -> str:
+        """Return the table of types, and of plainly public data its first rows and a map of its places."""
+        names, kinds = self._table()
+        page = as_html(self._title(), names, kinds)
+        if not self._public:
+            return page
+        try:
+            with self._opened() as session:
+                view = view_of(session, self._found)
+        except KfmError:  # a display raises nothing; `rows()` says what is wrong
+            view = None
+        if view is None:
+            return page
+        rows = as_html("the first rows", view.columns, view.rows) if view.rows else ""
+        return page + rows + (inline_map(view.svg) if view.svg else "")

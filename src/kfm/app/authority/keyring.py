@@ -7,12 +7,13 @@ Without a list an installation belongs to one person and handles only public dat
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kfm.app.session.key_list_file import key_list_in_force
 from kfm.clock import rfc3339
 from kfm.crypto.signatures import Signer as Signer
-from kfm.errors import Denied
+from kfm.errors import BadInput, Denied
 from kfm.model.secret import Secret
 from kfm.secret_references import read_reference
 
@@ -48,6 +49,16 @@ def now(session: Session) -> str:
 def signer_at(path: str) -> Signer:
     """Return the private key of a file. The file must be readable only by its owner."""
     return Signer(Secret(read_reference(f"file:{path}", os.environ, os.path.abspath)))
+
+
+def signer_with(paths: Sequence[str], reason: str, *, spelled: str) -> Signer:
+    """Return the private key that signs a change. BadInput for several keys, or without a reason; `spelled` is what
+    the interface calls it."""
+    if len(paths) > 1:
+        raise BadInput("a person signs with one key", hint="others sign with `kfm review approve`")
+    if not reason.strip():
+        raise BadInput("what is signed has a reason", hint=f"give it with {spelled}")
+    return signer_at(paths[0])
 
 
 def who(keys: Keys, signer: Signer, at: str) -> str:

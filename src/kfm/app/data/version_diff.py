@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kfm.app.data.row_diff import RowDifference, compare_rows, nothing
 from kfm.app.data.row_reader import Unknown, rows_of
 from kfm.app.runs.visibility import Visibility
+from kfm.app.session.input_checks import Spelled
 from kfm.app.session.protection_files import readable_objects
 from kfm.clock import parse_instant
 from kfm.errors import BadInput, Denied
@@ -63,6 +64,49 @@ class Difference(Record, frozen=True):
     @property
     def is_same(self) -> bool:
         return not (self.added or self.changed or self.removed)
+
+
+def difference(
+    session: Session,
+    a: str,
+    b: str | None = None,
+    *,
+    leaves: str | None = None,
+    to: str | None = None,
+    key: tuple[str, ...] = (),
+    limit: int = 0,
+    keys_only: bool = False,
+    spelled: Spelled = str,
+) -> Difference:
+    """Return the difference between two versions that a person names, with at most `limit` rows of each key. Without
+    `b` the first is the version before `a`, or `leaves`. Versions of masked data are only counted. BadInput for names
+    that do not go together, Denied for protected data."""
+    if b is not None and (leaves is not None or to is not None):
+        first, second = spelled("from"), spelled("to")
+        raise BadInput(
+            f"{first} and {second} go with one dataset", hint=f"give A and B, or one of them and {first} or {second}"
+        )
+    before, after = _points(session, a, b, leaves, to, spelled)
+    only_counts = b is not None and not check_may_compare(session, before, after)
+    found = compare(session, before, after, key=key, limit=limit, look=not keys_only and not only_counts)
+    return counted_only(found) if only_counts else found
+
+
+def _points(
+    session: Session, a: str, b: str | None, leaves: str | None, to: str | None, spelled: Spelled
+) -> tuple[Point, Point]:
+    if b is not None:
+        if "@" not in a and "/" not in a and a not in session.config.datasets:
+            after = find_point(session, b)
+            return find_point(session, a, beside=after.dataset), after
+        before = find_point(session, a)
+        return before, find_point(session, b, beside=before.dataset)
+    if to is not None and "@" in a:
+        raise BadInput(f"A names a version, and {spelled('to')} another", hint="leave one of them out")
+    after = find_point(session, a if to is None else f"{a}@{to}")
+    if leaves is None:
+        return superseded(session, after), after
+    return find_point(session, f"{after.dataset}@{leaves}"), after
 
 
 def find_point(session: Session, text: str, beside: str = "") -> Point:

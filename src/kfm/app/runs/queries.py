@@ -34,6 +34,7 @@ from kfm.model.records import (
     Trigger,
 )
 from kfm.parsing.characters import printable
+from kfm.parsing.record_shape import nearest
 from kfm.projections.file_paths import is_page
 from kfm.store.process_identity import is_held
 
@@ -153,8 +154,14 @@ def ref_history(session: Session, ref: str) -> list[RefEntry]:
     """Return the moves of a ref, oldest first. BadInput if there is no such ref."""
     moves = list(session.state.refs.history(ref))
     if not moves:
-        raise BadInput(f"there is no ref {printable(ref)}", hint="see `kfm refs list`")
+        raise _no_ref(session, ref)
     return moves
+
+
+def _no_ref(session: Session, name: str) -> BadInput:
+    close = nearest(name, [ref for ref, _ in session.state.refs.all(name.partition("/")[0])])
+    hint = f"did you mean {close}?" if close and close != name else "see `kfm refs list`"
+    return BadInput(f"there is no ref {printable(name)}", hint=hint)
 
 
 def held_sources(session: Session, dataset: str, partition: str | None = None) -> list[dict[str, Any]]:
@@ -176,6 +183,14 @@ def held_sources(session: Session, dataset: str, partition: str | None = None) -
     ]
 
 
+def held_rows(session: Session, sources: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the quarantined rows of these sources, as `kfm quarantine --rows` writes them."""
+    for source in sources:
+        if source["held_rows_digest"]:
+            for line in readable_objects(session).read(source["held_rows_digest"]).splitlines():
+                yield msgspec.json.decode(line, type=dict[str, Any])
+
+
 def find_version(session: Session, text: str) -> tuple[str, bool]:
     """Return the digest that a ref or digest names, and whether it is a version with entries rather than plain bytes.
     BadInput if there is none."""
@@ -186,7 +201,7 @@ def find_version(session: Session, text: str) -> tuple[str, bool]:
     name = check_ref(text)
     target = session.state.refs.at(name)
     if not target:
-        raise BadInput(f"there is no ref {printable(name)}", hint="see `kfm refs list`")
+        raise _no_ref(session, name)
     if not is_digest(target):
         raise BadInput(f"{name} is a freeze flag; it is {target}", hint=f"see `kfm refs history {name}`")
     return target, name.startswith(refs.VERSIONS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kfm.app.runs.queries import find_run
@@ -67,6 +67,33 @@ def current(session: Session, dataset: str) -> tuple[str, str]:
         if version := session.state.refs.at(refs.in_zone(zone, dataset)):
             return refs.in_zone(zone, dataset), version
     return "", ""
+
+
+def current_ref(session: Session, text: str) -> str:
+    """Return the ref that a text names: for the name of a dataset the ref of its published version, else of its
+    processed one; any other text as it is. BadInput if the dataset has no version, or if nothing has this name."""
+    return _ref_meant(session, text, lambda name: current(session, name)[0])
+
+
+def moved_ref(session: Session, text: str) -> str:
+    """Return the ref that a text names, like `current_ref`. A ref that was withdrawn is one that moved, too."""
+
+    def moved(name: str) -> str:
+        both = (refs.in_zone(zone, name) for zone in ZONES)
+        return next((ref for ref in both if any(True for _ in session.state.refs.history(ref))), "")
+
+    return _ref_meant(session, text, moved)
+
+
+def _ref_meant(session: Session, text: str, of_dataset: Callable[[str], str]) -> str:
+    name = text.removeprefix("kfm://dataset/")
+    if text.startswith("sha256:") or "/" in name or any(True for _ in session.state.refs.history(text)):
+        return text.removeprefix(REF)
+    if _dataset(session, text) is None:
+        raise _unknown(session, text)
+    if ref := of_dataset(name):
+        return ref
+    raise BadInput(f"{printable(name)} has no version yet", hint=f"`kfm run {name}` makes one")
 
 
 def _dataset(session: Session, text: str) -> Thing | None:

@@ -3,7 +3,7 @@ way."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kfm.config.upstream_datasets import in_order
@@ -37,6 +37,11 @@ def person(reason: str, actor: str, spelled: Spelled) -> dict[str, str]:
     """Return reason and actor for the ledger. BadInput unless each is one line."""
     said = {"reason": reason, "actor": actor}
     return {name: one_line(spelled(name), text, 1000) for name, text in said.items()}
+
+
+def reason_given(reason: str, environ: Mapping[str, str]) -> str:
+    """Return the reason of an operation: as it was given, or as KFM_REASON says; empty if neither does."""
+    return reason.strip() or one_line("KFM_REASON", environ.get("KFM_REASON", ""), 1000).strip()
 
 
 def checked_overrides(

@@ -12,6 +12,7 @@ from kfm.app.runs.queries import (
     find_entry,
     find_version,
 )
+from kfm.app.runs.resolve import current_ref
 from kfm.app.session.protection_files import readable_objects
 from kfm.cli.render import Screen, short, size
 from kfm.cli.session import opened
@@ -30,7 +31,11 @@ Without a KEY: the one entry of the version, or a list of its entries if there a
 
 
 def arguments(parser: Parser) -> None:
-    parser.add_argument("ref", metavar="REF", help="e.g. published/noaa-stations, or sha256:…")
+    parser.add_argument(
+        "ref",
+        metavar="REF",
+        help="e.g. processed/noaa-stations, or sha256:…; the name of a dataset: its published version, else processed",
+    )
     parser.add_argument(
         "key",
         nargs="?",
@@ -42,7 +47,7 @@ def arguments(parser: Parser) -> None:
 
 def cat(options: argparse.Namespace, screen: Screen) -> int:
     with opened(options, screen, "read") as session:
-        target, is_version = find_version(session, options.ref)
+        target, is_version = find_version(session, current_ref(session, options.ref))
         if not is_version:
             if options.key:
                 raise BadInput(f"{printable(options.ref)} has no entries", hint="leave the key out")

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kfm.app.data.version_diff import check_may_compare, compare, counted_only
+from kfm.app.data.version_diff import difference
+from kfm.app.session.input_checks import as_flag
 from kfm.cli.look.cat import shown_key
 from kfm.cli.render import Screen, clean, short, size
 from kfm.cli.session import opened
-from kfm.errors import EXIT_CODES, BadInput
+from kfm.errors import EXIT_CODES
 
 if TYPE_CHECKING:
     import argparse
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from kfm.app.data.row_diff import RowDifference
     from kfm.app.data.version_diff import Difference, KeyChange, Point
-    from kfm.app.session.session import Session
     from kfm.cli.parser import Parser
     from kfm.cli.render import Screen
 
@@ -52,38 +52,24 @@ def arguments(parser: Parser) -> None:
 
 
 def diff(options: argparse.Namespace, screen: Screen) -> int:
-    if options.b is not None and (options.leaves is not None or options.to is not None):
-        raise BadInput("--from and --to go with one dataset", hint="give A and B, or one of them and --from or --to")
     key = tuple(name for name in options.key.split(",") if name)
     with opened(options, screen, "read") as session:
-        before, after = _points(session, options)
-        only_counts = options.b is not None and not check_may_compare(session, before, after)
-        limit = options.limit if options.rows else 0
-        found = compare(session, before, after, key=key, limit=limit, look=not options.keys_only and not only_counts)
-    if only_counts:
-        found = counted_only(found)
+        found = difference(
+            session,
+            options.a,
+            options.b,
+            leaves=options.leaves,
+            to=options.to,
+            key=key,
+            limit=options.limit if options.rows else 0,
+            keys_only=options.keys_only,
+            spelled=as_flag,
+        )
     if screen.json:
         screen.data(_plain(found))
     else:
         _tell(screen, found)
     return EXIT_CODES["refused" if options.check and not found.is_same else "done"]
-
-
-def _points(session: Session, options: argparse.Namespace) -> tuple[Point, Point]:
-    from kfm.app.data.version_diff import find_point, superseded
-
-    if options.b is not None:
-        if "@" not in options.a and "/" not in options.a and options.a not in session.config.datasets:
-            after = find_point(session, options.b)
-            return find_point(session, options.a, beside=after.dataset), after
-        before = find_point(session, options.a)
-        return before, find_point(session, options.b, beside=before.dataset)
-    if options.to is not None and "@" in options.a:
-        raise BadInput("A names a version, and --to another", hint="leave one of them out")
-    after = find_point(session, options.a if options.to is None else f"{options.a}@{options.to}")
-    if options.leaves is None:
-        return superseded(session, after), after
-    return find_point(session, f"{after.dataset}@{options.leaves}"), after
 
 
 def _tell(screen: Screen, found: Difference) -> None:

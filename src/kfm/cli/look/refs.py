@@ -10,6 +10,7 @@ from kfm.app.runs.queries import (
     ref_history,
     short_run,
 )
+from kfm.app.runs.resolve import moved_ref
 from kfm.cli.render import Screen, short
 from kfm.cli.session import opened
 from kfm.errors import BadInput
@@ -28,7 +29,11 @@ def arguments(parser: Parser) -> None:
     listed = parser.command("list", refs_list, "List refs and the versions they point to")
     listed.add_argument("prefix", nargs="?", default="", metavar="PREFIX", help="e.g. published/")
     history = parser.command("history", refs_history, "Show every move of a ref, oldest first")
-    history.add_argument("ref", metavar="REF", help="e.g. processed/noaa-stations")
+    history.add_argument(
+        "ref",
+        metavar="REF",
+        help="e.g. processed/noaa-stations; the name of a dataset: published/NAME, else processed/NAME",
+    )
 
 
 def refs_list(options: argparse.Namespace, screen: Screen) -> int:
@@ -44,9 +49,11 @@ def refs_list(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def refs_history(options: argparse.Namespace, screen: Screen) -> int:
-    ref = check_ref(options.ref)
     with opened(options, screen, "read") as session:
+        ref = check_ref(moved_ref(session, options.ref))
         moves = ref_history(session, ref)
+        if ref != options.ref:
+            screen.say(f"the moves of {ref}")
         taken_back = withdrawn_moves(moves)
         if screen.json:
             screen.data([_with_withdrawal(move, taken_back.get(move.n)) for move in moves])

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kfm.app.authority.withdrawals import publishable_versions
-from kfm.cli.operation import digest_meant, operate_on_dataset
+from kfm.app.authority.named_versions import version_to_publish
+from kfm.cli.operation import operate_on_dataset
 from kfm.cli.render import Screen
 from kfm.cli.session import known_dataset, opened, settings
-from kfm.errors import BadInput
-from kfm.model import refs
-from kfm.model.names import is_digest
 
 if TYPE_CHECKING:
     import argparse
@@ -44,15 +41,7 @@ def publish(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _version_meant(options: argparse.Namespace, screen: Screen) -> str:
-    """Return the version that --to names. BadInput unless it is the processed version or a withdrawn one."""
     resolved = settings(options)
     name = known_dataset(options, screen, resolved, options.dataset)
     with opened(options, screen, "read", resolved) as session:
-        known = publishable_versions(session, name)
-        public = session.state.refs.at(refs.published(name))
-    if is_digest(options.to) and options.to not in known | {public}:
-        raise BadInput(
-            f"{options.to[:19]} is neither the processed version of {name} nor a withdrawn one",
-            hint=f"to return to an earlier version: `kfm rollback {name} --to {options.to[7:23]} --reason …`",
-        )
-    return digest_meant(options.to, known | {public}, refs.published(name))
+        return version_to_publish(session, name, options.to)

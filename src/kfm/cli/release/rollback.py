@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kfm.cli.operation import digest_meant, operate_on_dataset
+from kfm.app.authority.named_versions import version_of_ref
+from kfm.cli.operation import operate_on_dataset
 from kfm.cli.render import Screen
 from kfm.cli.session import opened
 from kfm.model import refs
@@ -56,11 +57,7 @@ def rollback(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _version_meant(options: argparse.Namespace, screen: Screen, text: str) -> str:
-    """Return the version that was named. The start of a digest, as tables show it, is enough if only one version of the
-    ref begins so."""
     if text == "nothing" or is_digest(text):
-        return text
-    ref = options.ref or refs.published(dataset_id(options.dataset))
+        return text  # without a look at the state: what only closes works while kfm.yml has a mistake
     with opened(options, screen, "read") as session:
-        known = {entry.after for entry in session.state.refs.history(ref)} - {""}
-    return digest_meant(text, known, ref)
+        return version_of_ref(session, options.ref or refs.published(dataset_id(options.dataset)), text)

@@ -55,6 +55,7 @@ def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assem
     with context.world.state.reading():
         before = context.world.state.refs.at(refs.processed(context.dataset))
         kept = carried_from(context, before)
+        carried = context.world.state.ledger.version(context.dataset, kept) if kept else None
         moves += _moves_below(context, planned)
     sealed = plan.complete and bool(inputs) and all(source.complete for source in inputs)
     made, rows, tally = write_manifest(context, planned, executed.results, kept, sealed)
@@ -76,7 +77,7 @@ def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assem
             "held_rows": sum(source.held_rows for source in inputs),
             "contracts": sum(1 for source in inputs if source.contract_hash),
             "sources": len(inputs),
-            **_names_mark(context, tally, "" if sealed and not partition else kept, made.digest),
+            **_names_mark(context, tally, None if sealed and not partition else carried, made.digest),
             **(marks(context.world.state.ledger.version(context.dataset, before), run, inputs) if partition else {}),
         },
         deleted=tally.deleted,
@@ -98,13 +99,12 @@ def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assem
     return Assembled(moves, version, changes, rows, [decision], of=of)
 
 
-def _names_mark(context: RunContext, tally: Tally, carried: str, digest: str) -> dict[str, int]:
+def _names_mark(context: RunContext, tally: Tally, carried: DatasetVersion | None, digest: str) -> dict[str, int]:
     """Return the mark of a version whose published names keep their case; {} if no key has a capital letter. A version
     that was made before keeps the names under which it may be public."""
-    ledger, dataset = context.world.state.ledger, context.dataset
-    if not tally.capitals and not (carried and keeps_case(ledger.version(dataset, carried))):
+    if not tally.capitals and not keeps_case(carried):
         return {}
-    known = ledger.version(dataset, digest)
+    known = context.world.state.ledger.version(context.dataset, digest)
     return {KEEPS_CASE: 1} if known is None or keeps_case(known) else {}
 
 

@@ -222,7 +222,9 @@ def fingerprint(folder: Path, port: int, chosen: dict[str, Any], python: str = s
     env = environment() | chosen["env"] | {"SEEN": str(seen)}
     if "SHUFFLE" in env:
         env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(folder / "shuffling"), env.get("PYTHONPATH")]))
-    for words in (["run"], ["promote", "patchwork"], ["promote", "kgs-tops"], ["run", "riley-drought"]):
+    # One after another: several jobs commit in any order, which the ledger shows.
+    one = ["run", "--jobs", "1"]
+    for words in (one, ["promote", "patchwork"], ["promote", "kgs-tops"], ["run", "riley-drought"]):
         elsewhere = ["--config", str(site / "kfm.yml")] if chosen["from_elsewhere"] else []
         done = subprocess.run(
             [python, "-m", "kfm.cli.main", *elsewhere, *words],

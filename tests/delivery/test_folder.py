@@ -14,6 +14,7 @@ from kfm.app.runs.run_control import run_operation
 from kfm.app.runs.settlement import settle_session
 from kfm.app.session.session import Session
 from kfm.delivery.catalog_content import Cataloguing
+from kfm.projections import stac
 from tests.delivery.sites import Site, tree
 from tests.sampling import sampled
 
@@ -251,3 +252,30 @@ def test_a_folder_that_was_there_keeps_what_is_not_ours(site: Site) -> None:
     with site.open() as session:
         site.publish(session, rows(2))
     assert mine.read_text() == "of somebody" and "demo/collection.json" in tree(site.folder / "catalog")
+
+
+def test_a_large_collection_links_to_groups_of_items_which_another_value_does_not_change(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stac, "GROUPED", 20)
+    monkeypatch.setattr(stac, "LEAST_OF_GROUP", 4)
+    monkeypatch.setattr(stac, "MOST_OF_GROUP", 8)
+
+    def groups() -> dict[str, bytes]:
+        return {path: body for path, body in site.catalog.items() if "/groups/" in path}
+
+    with site.open() as session:
+        site.publish(session, rows(40))
+        before, size = groups(), len(site.catalog["demo/collection.json"])
+        assert len(before) >= 5 and b'"item"' not in site.catalog["demo/collection.json"]
+        site.sound()
+        site.publish(session, rows(40, k7="x"))
+        assert groups() == before and len(site.catalog["demo/collection.json"]) < size + 1000
+        site.sound()
+        site.publish(session, rows(41, k7="x"))
+        changed = {path for path, body in groups().items() if before.get(path) != body}
+        assert 1 <= len(changed) < len(groups())
+        site.sound()
+        site.publish(session, rows(18))
+        assert groups() == {} and b'"item"' in site.catalog["demo/collection.json"]
+        site.sound()

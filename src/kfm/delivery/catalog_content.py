@@ -88,12 +88,14 @@ class Cataloguing:
         yield from self._runs()
         for version in self.standing[:-1]:
             yield self._superseded(version)
-        yield self.collection(sorted(keys))
+        keys.sort()
+        yield from self._groups(keys).items()
+        yield self.collection(keys)
 
     def catalogued(self) -> Catalogued:
         """Return the facts that the follower stores once the whole catalog entry was written; empty facts if no version
         is published."""
-        where = digest(canonical(self._places))
+        where = self._where()
         if not self.standing:
             return Catalogued(standing=(), whole=False, title="", dcat={}, places=where, covered=0, has_page=False)
         current = self._current()
@@ -112,7 +114,7 @@ class Cataloguing:
     def since(self, known: Catalogued) -> Changes | None:
         """Return the files that differ from what the catalog says, None for a file to remove. Return None where
         versions were dropped or withdrawn, or a location changed: then the whole entry is written again."""
-        if not (known.whole and known.standing and self.standing) or known.places != digest(canonical(self._places)):
+        if not (known.whole and known.standing and self.standing) or known.places != self._where():
             return None
         before, current = known.standing[-1], self.standing[-1]
         if self.standing[:-1] == known.standing:
@@ -132,6 +134,7 @@ class Cataloguing:
         yield self._history()
         for version in self.standing[-3:-1]:  # the one before it led to the current one, where this one was then
             yield self._superseded(version)
+        gone += yield from self._regrouped(before)
         yield self._collected()
         yield from gone
 
@@ -143,6 +146,7 @@ class Cataloguing:
             for version in self.standing[-2:-1]:
                 yield self._superseded(version)
             yield self._history()
+            gone += yield from self._regrouped(known[-1])
             yield self._collected()
             yield from gone
         kept = {record.run_id for version in self.standing for record in self._records(version)}
@@ -174,6 +178,30 @@ class Cataloguing:
         for path, body, _ in self._items(there):
             yield path, body
         return [(stac.item_path(self.dataset, key), None) for key in sorted(touched - there)]
+
+    def _where(self) -> str:
+        """Return a digest of the locations of all files. It is another one once the items are in groups."""
+        record = self._record(self.standing[-1]) if self.standing else None
+        grouped = ["groups"] if record is not None and record.entries > stac.GROUPED else []
+        return digest(b"".join(map(canonical, (self._places, *grouped))))
+
+    def _groups(self, keys: Sequence[Key]) -> dict[str, bytes]:
+        """Return the groups of items by path; none if the collection links to the items themselves."""
+        if len(keys) <= stac.GROUPED:
+            return {}
+        groups = stac.groups_of(keys)
+        return {stac.group_path(self.dataset, each[-1]): canonical(stac.group(self.dataset, each)) for each in groups}
+
+    def _regrouped(self, before: str) -> Generator[tuple[str, bytes | None], None, list[tuple[str, None]]]:
+        """Yield the groups of items that differ from those of the version before. Return those that are gone."""
+        if all(change.what == "changed" for change in manifests.changes(self._objects, before, self.standing[-1])):
+            return []
+        old, new = (
+            self._groups([entry.key for entry in manifests.entries(self._objects, version)])
+            for version in (before, self.standing[-1])
+        )
+        yield from ((path, body) for path, body in new.items() if old.get(path) != body)
+        return [(path, None) for path in old if path not in new]
 
     def _collected(self) -> tuple[str, bytes]:
         """Return the path and the bytes of the STAC collection of the current version, with a link to the item of each

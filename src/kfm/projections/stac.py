@@ -6,7 +6,8 @@ item as the version before, and it is not written again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -42,6 +43,8 @@ TIMESTAMPS = _EXTENSIONS + "timestamps/v1.1.0/schema.json"
 _JSON, _GEOJSON = "application/json", "application/geo+json"
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 ROOT = "catalog.json"
+GROUPED = 1024  # a collection of more items links to groups of them
+LEAST_OF_GROUP, MOST_OF_GROUP = 128, 1024
 RUNS = "runs/index.json"  # of a dataset: the runs that made it
 
 
@@ -56,6 +59,40 @@ def version_path(dataset: str, digest: str) -> str:
 
 def item_path(dataset: str, key: tuple[str, ...]) -> str:
     return f"{dataset}/items/{file_name(key)}.json"
+
+
+def group_path(dataset: str, last: tuple[str, ...]) -> str:
+    """Return the path of a group of items, by the last key of the group."""
+    return f"{dataset}/groups/{hashlib.sha256(canonical(list(last))).hexdigest()[:16]}.json"
+
+
+def groups_of(keys: Iterable[tuple[str, ...]]) -> Iterator[list[tuple[str, ...]]]:
+    """Yield sorted keys in groups. Only the keys decide where a group ends, so another value moves no end, and a key
+    that is added or removed changes few groups."""
+    held: list[tuple[str, ...]] = []
+    for key in keys:
+        held.append(key)
+        ends = len(held) >= LEAST_OF_GROUP and hashlib.sha256(canonical(list(key))).digest()[0] == 0
+        if ends or len(held) >= MOST_OF_GROUP:
+            yield held
+            held = []
+    if held:
+        yield held
+
+
+def group(dataset: str, keys: Sequence[tuple[str, ...]]) -> dict[str, Any]:
+    """Return a group of items of a large dataset as a catalog. It depends on the keys alone."""
+    return {
+        "type": "Catalog",
+        "stac_version": VERSION,
+        "id": f"{dataset}-{group_path(dataset, keys[-1]).rpartition('/')[2].removesuffix('.json')}",
+        "description": f"{len(keys)} items of {dataset}",
+        "links": [
+            _link("root", f"../../{ROOT}", _JSON),
+            _link("parent", "../collection.json", _JSON),
+            *(_link("item", f"../items/{file_name(key)}.json", _GEOJSON) for key in keys),
+        ],
+    }
 
 
 def catalog(datasets: Iterable[tuple[str, str]], places: Places) -> dict[str, Any]:
@@ -78,9 +115,9 @@ def catalog(datasets: Iterable[tuple[str, str]], places: Places) -> dict[str, An
     }
 
 
-def collection(version: PublicVersion, keys: Iterable[tuple[str, ...]], places: Places) -> dict[str, Any]:
-    """Return a version of a dataset as a collection that links to the item of each key. A superseded version has no
-    item links.
+def collection(version: PublicVersion, keys: Sequence[tuple[str, ...]], places: Places) -> dict[str, Any]:
+    """Return a version of a dataset as a collection that links to the item of each key, or to groups of them if there
+    are many. A superseded version has no such links.
     """
     name, run, metadata = version.dataset, version.made, version.metadata or version.made.metadata
     current = version.latest in ("", version.digest)
@@ -119,9 +156,17 @@ def collection(version: PublicVersion, keys: Iterable[tuple[str, ...]], places: 
             *(_page(page_paths(name)[0], up, places) if current else ()),
             *licence_link,
             *(_source_link(each) for each in run.used()),
-            *((_link("item", f"./items/{file_name(key)}.json", _GEOJSON) for key in keys) if current else ()),
+            *(_item_links(name, keys) if current else ()),
         ],
     }
+
+
+def _item_links(dataset: str, keys: Sequence[tuple[str, ...]]) -> Iterator[dict[str, Any]]:
+    if len(keys) <= GROUPED:
+        yield from (_link("item", f"./items/{file_name(key)}.json", _GEOJSON) for key in keys)
+        return
+    for each in groups_of(keys):
+        yield _link("child", f"./{group_path(dataset, each[-1]).partition('/')[2]}", _JSON)
 
 
 def _page(path: str, up: str, places: Places) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,7 @@ from kfm.model.outbox_messages import Letter
 APART = ".building"  # holds files until they are complete
 OWN, PARTS, SUFFIX = (
     ("collection.json", "index.html"),
-    ("items", "runs", "versions"),
+    ("items", "groups", "runs", "versions"),
     ".json",
 )  # what lies in the folder of a dataset
 MANY = 32  # from this many files on, one sync covers all of them

@@ -8,7 +8,10 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import zipfile
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -224,10 +227,56 @@ def test_other_slips_of_the_user_name_their_cure(kfm: Kfm, tmp_path: Path) -> No
     assert Path("kfm.yml").read_bytes() == before
 
 
-def test_an_address_is_reached_by_the_rules_of_a_run(kfm: Kfm) -> None:
-    refused = kfm("add", "http://127.0.0.1:9/wells.csv")
-    assert refused.code != 0 and "127.0.0.1" in refused.complaint
-    assert not Path("kfm.yml").exists()
+class Served(BaseHTTPRequestHandler):
+    """Serves a table, an error page with status 200, and a redirect to a private address."""
+
+    def do_GET(self) -> None:
+        if self.path == "/moved.csv":
+            self.send_response(302)
+            self.send_header("Location", "http://127.0.0.1:9/secret.csv")
+            self.end_headers()
+            return
+        body = b"<html><body>Not found</body></html>" if self.path == "/gone.csv" else WELLS.encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/csv")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Served) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{running.server_address[1]}"
+        running.shutdown()
+
+
+def test_an_address_is_reached_by_the_rules_of_a_run(kfm: Kfm, server: str) -> None:
+    refused = kfm("add", f"http://{server}/wells.csv")
+    assert refused.code != 0 and "127.0.0.1" in refused.complaint and not Path("kfm.yml").exists()
+    put("kfm.yml", f'network: {{allow: ["{server}"]}}\ndatasets: {{}}\n')
+    before = Path("kfm.yml").read_bytes()
+    for path in ("moved.csv", "gone.csv"):
+        refused = kfm("add", f"http://{server}/{path}")
+        assert refused.code != 0 and refused.complaint and Path("kfm.yml").read_bytes() == before, refused
+    added = kfm("add", f"http://{server}/wells.csv?year=2026", "--license", "CC0-1.0")
+    assert added.code == 0, added.err
+    assert declared("wells")["sources"]["wells"]["uri"] == f"http://{server}/wells.csv?year=2026"  # type: ignore[index]
+    assert kfm("run", "wells").code == 0
+
+
+def test_an_address_of_too_much_is_refused_with_the_way_out(
+    kfm: Kfm, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kfm.app.declarations import source_look
+
+    monkeypatch.setattr(source_look, "LARGEST", 50)
+    put("kfm.yml", f'network: {{allow: ["{server}"]}}\ndatasets: {{}}\n')
+    assert "download it" in kfm("add", f"http://{server}/wells.csv").complaint
 
 
 def test_other_texts_are_read_as_they_are_written(kfm: Kfm) -> None:

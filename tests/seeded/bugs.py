@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from tests.seeded import planting
+from tests.seeded.added import ADDED
 from tests.seeded.completed import COMPLETED
 from tests.seeded.format_bugs import FORMATS
 from tests.seeded.lineage_bugs import LINEAGE
@@ -31,6 +32,7 @@ BUGS: dict[str, Bug] = {
     **FORMATS,
     **LINEAGE,
     **MENDED,
+    **ADDED,
     **PUBLIC_PAGES,
     **PARTITIONS,
     **SURFACE,

@@ -161,7 +161,15 @@ def _fetched(access: Access, uri: str, settings: Mapping[str, str]) -> SourceFil
         now_ms=access.clock.now_ms(),
     )
     objects = DryObjects(None)
-    ref = opener.open("it", declared, uri).fetch(request, None, objects).ref
+    try:
+        ref = opener.open("it", declared, uri).fetch(request, None, objects).ref
+    except Refused as problem:
+        if "larger than" not in problem.message or network.max_bytes <= LARGEST:
+            raise
+        raise Refused(
+            f"{problem.message}, the most that KFM looks at before it is declared",
+            hint="download it below the folder of kfm.yml and add the file; then write the address as its uri",
+        ) from None
     name = settings.get("member") or posixpath.basename(uri.partition("?")[0].partition("#")[0]) or "data"
     if settings.get("unpack"):
         name = name.removesuffix(".gz")

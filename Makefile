@@ -54,6 +54,7 @@ bench: $(STAMP) ## measure against peers, into bench/results
 	@$(PY) bench/decide.py
 	@$(PY) bench/masking.py
 	@$(PY) bench/ledger.py
+	@$(PY) bench/looks.py
 
 docs: $(STAMP) ## check that links lead somewhere and generated files are current
 	@$(PY) -m tests.project.pages

@@ -20,6 +20,7 @@ from kfm.app.session.session import Session, open_session
 from kfm.clock import parse_instant, rfc3339
 from kfm.model import refs
 from kfm.model.records import Receipt, RefMove
+from kfm.store.sqlite import SqliteTables
 
 DATASETS = 3
 DATASET = """\
@@ -36,21 +37,22 @@ DATASET = """\
 BATCH = 20_000  # runs in one transaction
 
 
-def lay_out(folder: Path) -> None:
+def lay_out(folder: Path, state: str) -> None:
     """Write kfm.yml."""
     folder.mkdir(parents=True, exist_ok=True)
     names = "".join(DATASET.format(n=n) for n in range(DATASETS))
-    (folder / "kfm.yml").write_text(f"kfm: 1\naccept_weak_storage: true\ndatasets:\n{names}")
+    (folder / "kfm.yml").write_text(f"kfm: 1\nstate: {state}\naccept_weak_storage: true\ndatasets:\n{names}")
 
 
-def fill(folder: Path, runs: int, *, moves: bool = True) -> None:
+def fill(folder: Path, runs: int, *, moves: bool = True, state: str = "sqlite:.kfm/state.db") -> None:
     """Fill the installation in a folder until its ledger has so many entries."""
-    lay_out(folder)
+    lay_out(folder, state)
     with open_session(config.load(str(folder / "kfm.yml"), os.environ)) as session:
         real = [_real(session, folder, f"d{n}") for n in range(DATASETS)]
         have = next(entry.index for entry in session.state.ledger.entries(reverse=True, limit=1))
         start = parse_instant(rfc3339(session.clock.now_ms()), "now")
-        session.tables._execute("PRAGMA cache_size=-400000")  # type: ignore[attr-defined]  # keys come in no order
+        if isinstance(session.tables, SqliteTables):
+            session.tables._execute("PRAGMA cache_size=-400000")  # keys come in no order
         numbers = iter(range(have, runs))
         while batch := [n for n, _ in zip(numbers, range(BATCH), strict=False)]:
             with session.state.transaction(durable=batch[-1] == runs - 1):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from kfm.app.authority.withdrawals import withdrawing_move
 from kfm.app.runs.due_schedules import dependencies, schedules_of
 from kfm.app.session.datasets import dataset_config
 from kfm.clock import parse_instant, rfc3339
@@ -16,7 +17,6 @@ from kfm.model.operation_target import REF
 from kfm.model.preview_records import preview_of
 from kfm.model.records import DatasetVersion, LedgerEntry, RefEntry
 from kfm.model.reports.freshness_record import Freshness, Verdict
-from kfm.projections.live_versions import withdrawn_versions
 from kfm.scheduling.freshness_rules import MINUTE_MS, EndedRun, Spell, blame, deadline_ms, length_ms, spells
 from kfm.scheduling.triggers import is_of_preview
 
@@ -140,7 +140,8 @@ def _late_ms(said: FreshnessConfig | None, as_of_ms: int, now_ms: int) -> int:
 
 def _spells(session: Session, seen: _Seen, name: str, since_ms: int, now_ms: int) -> Iterator[Spell]:
     public = name in seen.public
-    withdrawn = withdrawn_versions(session.state.refs.history(refs.published(name))) if public else {}
+    moves = list(session.state.refs.history(refs.published(name), reverse=True, limit=MOST)) if public else []
+    withdrawn: dict[str, bool] = {}
     ended = []
     for entry in islice(session.state.ledger.entries_of(name), MOST):
         at_ms = parse_instant(entry.ts, "an entry")
@@ -148,10 +149,12 @@ def _spells(session: Session, seen: _Seen, name: str, since_ms: int, now_ms: int
             break
         if entry.op_type == "ingest" and not (seen.previewed and is_of_preview(session.state, entry)):
             version = _made(entry, name) if public else ""
-            published_ms = _published_ms(session, name, version, at_ms, now_ms) if version else None
-            if version in withdrawn and published_ms == now_ms:  # it was withdrawn before it was built again
+            published_ms = _published_ms(moves, version, at_ms, now_ms) if version else None
+            if version not in withdrawn:
+                withdrawn[version] = withdrawing_move(session, name, version) is not None
+            if withdrawn[version] and published_ms == now_ms:  # it was withdrawn before it was built again
                 published_ms = at_ms
-            ended.append(EndedRun(at_ms, entry.outcome, published_ms, version in withdrawn))
+            ended.append(EndedRun(at_ms, entry.outcome, published_ms, withdrawn[version]))
     yield from spells(since_ms, now_ms, ended)
     yield from seen.always
     yield from seen.spells.get(name, ())
@@ -163,10 +166,10 @@ def _made(entry: LedgerEntry, name: str) -> str:
     return next((move.after for move in moves), "")
 
 
-def _published_ms(session: Session, name: str, version: str, made_ms: int, now_ms: int) -> int:
-    """Return when a version was published after it was made; now, if it was not."""
+def _published_ms(moves: list[RefEntry], version: str, made_ms: int, now_ms: int) -> int:
+    """Return when a version was published after it was made; now, if it was not. `moves` are the newest first."""
     found = now_ms
-    for move in session.state.refs.history(refs.published(name), reverse=True, limit=MOST):
+    for move in moves:
         at_ms = parse_instant(move.ts, "a move")
         if at_ms < made_ms:
             break

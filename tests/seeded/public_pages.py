@@ -16,8 +16,8 @@ PUBLIC_PAGES: dict[str, Bug] = {
     ),
     "an explanation stays when its dataset goes": Bug(
         "kfm.delivery.pages_follower:PageLetters.letters",
-        "for path in page_paths(dataset):",
-        "for path in page_paths(dataset)[:1]:",
+        "{*page_paths(dataset), ",
+        "{*page_paths(dataset)[:1], ",
         f"{MASKED_PAGES}::test_the_pages_of_a_masked_dataset_go_when_it_goes",
     ),
     "a page lists a withdrawn version as public": Bug(

@@ -10,6 +10,7 @@ import msgspec
 from kfm.delivery.followers import is_frozen
 from kfm.delivery.page_content import PageContent
 from kfm.delivery.public_files import concerned
+from kfm.delivery.public_metadata import PublicMetadata
 from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
@@ -22,6 +23,9 @@ from kfm.projections.dataset_pages import DatasetPage, FrontEntry
 from kfm.projections.file_paths import PAGE, page_paths
 from kfm.projections.pages import explanation_page
 from kfm.projections.pages.page_style import as_bytes, many, size_of
+from kfm.projections.public_addresses import SITEMAP
+from kfm.projections.schema_org import catalog_jsonld, dataset_jsonld
+from kfm.projections.sitemap import sitemap
 
 PAGES = "pages"  # the sink
 
@@ -37,6 +41,8 @@ class Paged(Record, frozen=True):
     facts: tuple[str, ...] = ()
     masked: bool = False
     picture: str = ""  # its map, small, as SVG
+    moves: int = 0  # the number of the last move of the published ref that they show
+    more: dict[str, str] = {}  # the files for programs, by path like the pages: a withdrawn dataset keeps its feed
 
 
 _NOTHING = Paged(files={})
@@ -64,17 +70,23 @@ class PageLetters:
     def letters(self, datasets: Sequence[str], index: int = 0, run_id: str = "") -> Iterator[Letter]:
         """Yield the messages that write or remove the pages of these datasets. The front page comes before removals, so
         that it never links to a removed page."""
-        now: dict[str, Paged] = {}
-        for dataset in datasets:
-            now[dataset], bodies = self._of(dataset)
+        known, now = self.told(), dict[str, Paged]()
+        gone: list[tuple[str, str]] = []
+        for dataset in filter(None, datasets):
+            before = known.get(dataset, _NOTHING)
+            now[dataset], bodies, stale = self._of(dataset, before, again=not index)
             for path, body in bodies.items():
                 yield Letter(index=index, run_id=run_id, dataset=dataset, key=path, body=body)
-        front = self.front({**self.told(), **now})
-        yield Letter(index=index, run_id=run_id, dataset="", key=PAGE, body=front)
-        for dataset, paged in now.items():
-            for path in page_paths(dataset):
-                if path not in paged.files:
-                    yield Letter(index=index, run_id=run_id, dataset=dataset, key=path, body=None)
+            kept = {**now[dataset].files, **now[dataset].more}
+            old = sorted({*page_paths(dataset), *before.more, *stale})
+            gone += [(dataset, path) for path in old if path not in kept]
+        fronts = self.fronts({**known, **now})
+        for path, body in fronts.items():
+            yield Letter(index=index, run_id=run_id, dataset="", key=path, body=body)
+        now[""] = Paged(files={}, more={path: digest(body) for path, body in fronts.items() if path != PAGE})
+        gone += [("", path) for path in known.get("", _NOTHING).more if path not in fronts]
+        for dataset, path in gone:
+            yield Letter(index=index, run_id=run_id, dataset=dataset, key=path, body=None)
         self._done.update(now)
 
     def note(self, tx: Tx) -> None:
@@ -91,36 +103,52 @@ class PageLetters:
             try:
                 found[dataset] = _decoder.decode(body)
             except msgspec.MsgspecError:  # another version of KFM wrote the note in another form
-                found[dataset] = self._of(dataset)[0]
+                found[dataset] = self._of(dataset, _NOTHING)[0]
         return found
+
+    def fronts(self, told: dict[str, Paged]) -> dict[str, bytes]:
+        """Return the files about all datasets by path: the front page, and the sitemap if the archive has an
+        address."""
+        listed = [(name, each.published_at) for name, each in sorted(told.items()) if each.files]
+        found = sitemap(listed, self._places())
+        return {PAGE: self.front(told), **({} if found is None else {SITEMAP: found})}
 
     def front(self, told: dict[str, Paged]) -> bytes:
         """Return the front page, which lists every public dataset."""
+        places = self._places()
         entries = [
             FrontEntry(name, each.title, each.description, each.published_at, each.facts, each.masked, each.picture)
             for name, each in sorted(told.items())
             if each.files
         ]
-        return dataset_pages.front_page(entries, self._places())
+        listed = [(each.name, each.title, each.description, each.published_at) for each in entries]
+        return dataset_pages.front_page(entries, places, jsonld=catalog_jsonld(listed, places))
 
-    def _of(self, dataset: str) -> tuple[Paged, dict[str, bytes]]:
-        """Return the facts about a dataset's pages, and their bodies by path; nothing if nothing of it is public."""
+    def _of(self, dataset: str, known: Paged, *, again: bool = False) -> tuple[Paged, dict[str, bytes], set[str]]:
+        """Return the facts about a dataset's pages and files for programs, their bodies by path, and the paths that a
+        killed report may have left. Known checksums are left out unless they are wanted again: a version never
+        changes."""
         moves = list(self._state.refs.history(refs.published(dataset)))
         if is_frozen(self._state, dataset):  # withdrawals are reported; later moves wait for the thaw
             moves = moves[: max((move.n for move in moves if not move.after), default=0)]
         places = self._places()
         found = PageContent(self._state, self._objects, places, dataset, moves, self._retention(dataset))
+        last = moves[-1].n if moves else 0
+        programs = PublicMetadata(self._state, self._objects, places, found, moves)
+        bodies = dict(programs.files(() if again else known.more))
+        more = {path: known.more[path] for path in programs.paths() & known.more.keys()}
+        more |= {path: digest(body) for path, body in bodies.items()}
         if not found.standing:
-            return _NOTHING, {}
+            return Paged(files={}, more=more, moves=last), bodies, programs.stale(known.moves)
         page, explanation = page_paths(dataset)
         told = found.explanation()
-        content = found.page()
-        bodies = {
+        shown = found.page()
+        pages = {
             explanation: as_bytes(explanation_page.page(told, dataset_pages.bar(places, "../../"), PAGE)),
-            page: dataset_pages.dataset_page(content, places),
+            page: dataset_pages.dataset_page(shown, places, dataset_jsonld(shown.version, shown.files, places)),
         }
-        files = {path: digest(body) for path, body in bodies.items()}
-        return _paged(content, places, files), bodies
+        paged = _paged(shown, places, {path: digest(body) for path, body in pages.items()})
+        return msgspec.structs.replace(paged, more=more, moves=last), {**bodies, **pages}, programs.stale(known.moves)
 
 
 def _paged(page: DatasetPage, places: Places, files: dict[str, str]) -> Paged:

@@ -18,6 +18,7 @@ from kfm.projections.file_paths import EXPLANATION, PAGE, page_paths, version_pa
 from kfm.projections.pages.licence_names import licence_address, licence_name
 from kfm.projections.pages.page_map import MOST_DRAWN, Drawing, degrees, draw, thumbnail
 from kfm.projections.pages.page_style import as_bytes, day_of, document, many, short_digest, size_of, time_tag
+from kfm.projections.public_addresses import CITATION, FEED, sums_path
 
 MOST = 100  # most files listed on a page; the NDJSON listing next to it has all
 MOST_COLUMNS = 200  # most columns described
@@ -125,8 +126,13 @@ def dataset_page(page: DatasetPage, places: Places, jsonld: Mapping[str, Any] | 
     return as_bytes(document(f"{title} · {places.title}", body, _head(version, jsonld)))
 
 
-def front_page(entries: Sequence[FrontEntry], places: Places, links: Sequence[tuple[str, str]] = ()) -> bytes:
-    """Return the page of all datasets, by name."""
+def front_page(
+    entries: Sequence[FrontEntry],
+    places: Places,
+    links: Sequence[tuple[str, str]] = (),
+    jsonld: Mapping[str, Any] | None = None,
+) -> bytes:
+    """Return the page of all datasets, by name. `jsonld` describes them for search engines."""
     body = [
         bar(places, ""),
         '<main><div class="hero"><div class="in">',
@@ -145,7 +151,7 @@ def front_page(entries: Sequence[FrontEntry], places: Places, links: Sequence[tu
     if links:
         body += ["<section><h2>For programs</h2>", _list(links), "</section>"]
     body += ["</div></main>", end(places)]
-    return as_bytes(document(places.title, body))
+    return as_bytes(document(places.title, body, _for_engines(jsonld)))
 
 
 def bar(places: Places, up: str) -> str:
@@ -199,12 +205,17 @@ def _card(entry: FrontEntry, pictured: bool) -> str:
 def _head(version: PublicVersion, jsonld: Mapping[str, Any] | None) -> str:
     about = _cut(str(_said(version).get("description") or ""), 300)
     meta = f'<meta name="description" content="{escape(about)}">' if about else ""
+    feed = f'<link rel="alternate" type="application/atom+xml" title="Versions" href="{FEED}">'
+    return meta + feed + _for_engines(jsonld)
+
+
+def _for_engines(jsonld: Mapping[str, Any] | None) -> str:
     if not jsonld:
-        return meta
+        return ""
     text = msgspec.json.encode(jsonld).decode()  # no character of it may end the block
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return f'{meta}<script type="application/ld+json">{text}</script>'
+    return f'<script type="application/ld+json">{text}</script>'
 
 
 def _said(version: PublicVersion) -> dict[str, Any]:
@@ -474,7 +485,14 @@ def _aside(page: DatasetPage, places: Places) -> Iterator[str]:
     )
     if places.contact:
         yield _block("Contact", f"<p>{escape(places.publisher)}<br>{_contact(places.contact)}</p>")
-    yield _block("For programs", _list([("current.json", "Which version is current"), *page.links]))
+    yield _block("For programs", _list([("current.json", "Which version is current"), *_further(version), *page.links]))
+
+
+def _further(version: PublicVersion) -> Iterator[tuple[str, str]]:
+    own = f"datasets/{version.dataset}/"
+    yield FEED, "Feed of versions"
+    yield CITATION, "Citation file"
+    yield sums_path(version.dataset, version.digest).removeprefix(own), "Checksums of this version"
 
 
 def _block(head: str, body: str) -> str:

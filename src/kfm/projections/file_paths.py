@@ -141,9 +141,5 @@ def is_page(path: str) -> bool:
     return path == PAGE or (path.count("/") == 2 and path in page_paths(path.split("/")[1]))
 
 
-def _is_plain(part: str) -> bool:
-    return _SAFE.match(part) is not None and is_file_name(part)
-
-
 def _hidden(part: str) -> str:
     return "_" + hashlib.sha256(part.encode()).hexdigest()[:32]

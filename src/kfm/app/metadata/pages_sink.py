@@ -16,7 +16,6 @@ from kfm.delivery.followers import Follower, taking_turns
 from kfm.delivery.pages_follower import PAGES, PageLetters
 from kfm.model.keys import digest
 from kfm.model.records import Difference
-from kfm.projections.file_paths import PAGE
 from kfm.sinks.catalog_files import CatalogFolder
 
 
@@ -46,9 +45,9 @@ def _messages(session: Session) -> PageLetters:
 
 
 def expected_page(session: Session, dataset: str) -> dict[str, str]:
-    """Return the paths and digests of a dataset's pages; empty if it has none."""
+    """Return the paths and digests of a dataset's pages and files for programs; empty if it has none."""
     entry = _messages(session).told().get(dataset) if session.resolved.config.pages else None
-    return dict(entry.files) if entry is not None else {}
+    return {**entry.files, **entry.more} if entry is not None else {}
 
 
 def expected_pages(session: Session) -> Iterator[tuple[str, str, dict[str, str]]]:
@@ -57,18 +56,18 @@ def expected_pages(session: Session) -> Iterator[tuple[str, str, dict[str, str]]
     entries = messages.told() if session.resolved.config.pages else {}
     made_from = {dataset: each.version for dataset, each in sorted(entries.items()) if each.files}
     for dataset, version in made_from.items():
-        for path, name in sorted(entries[dataset].files.items()):
+        for path, name in sorted({**entries[dataset].files, **entries[dataset].more}.items()):
             yield path, name, {dataset: version}
-    if entries:
-        yield PAGE, digest(messages.front(entries)), made_from
+    for path, body in messages.fronts(entries).items() if entries else ():
+        yield path, digest(body), made_from
 
 
 def front_differs(session: Session) -> Iterator[Difference]:
-    """Yield the differences of the index page."""
+    """Yield the differences of the index page and the sitemap."""
     messages = _messages(session)
     entries = messages.told() if session.resolved.config.pages else {}
     if entries:
-        expected = {PAGE: digest(messages.front(entries))}
+        expected = {path: digest(body) for path, body in messages.fronts(entries).items()}
         for path, kind in _sink(session).differences(expected, ""):
             yield Difference(dataset="", path=path, kind=kind)  # type: ignore[arg-type]
 

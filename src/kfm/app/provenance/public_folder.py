@@ -21,6 +21,7 @@ from kfm.model.names import check_id, dataset_uri
 from kfm.model.records import ManifestEntry
 from kfm.parsing.lazy_regex import pattern
 from kfm.projections.attestations import verify_envelope
+from kfm.projections.checksums import sha256sums
 from kfm.projections.file_paths import (
     Twins,
     case_twins,
@@ -33,11 +34,12 @@ from kfm.projections.file_paths import (
     shared_path,
     version_path,
 )
+from kfm.projections.public_addresses import sums_path
 from kfm.projections.signed_lists import LIST, SignedList, list_of, statement_in
 
 NO_LIST = "it has no signed list: published before signed lists, or the list was removed"
 _LIST = pattern(r"([0-9a-f]{16})\.list-([1-9][0-9]{0,15})\.json\Z")
-_OF_VERSION = pattern(r"([0-9a-f]{16})(\.ndjson)?\Z")
+_OF_VERSION = pattern(r"([0-9a-f]{16})(\.ndjson|\.SHA256SUMS)?\Z")
 
 
 class PublicList(NamedTuple):
@@ -156,20 +158,23 @@ def _content(folder: str, dataset: str, version: str, shared: set[str]) -> Itera
         yield Check(what=what, state="bad", found=f"{path} is missing or altered")
     own = not is_large(len(entries), sum(entry.size for entry in entries)) or os.path.isdir(os.path.join(folder, place))
     twins = _twins(folder, dataset, version, entries) if own else None
-    count, expected = 0, set()
+    count, expected = 0, dict[str, str]()
     for entry in entries:
         path = published_path(dataset, version, entry, twins) if own else shared_path(dataset, entry)
-        expected.add(path)
+        expected[path] = entry.digest
         found = digest_at(REAL, os.path.join(folder, path))
         if found != entry.digest:
             yield Check(what=what, state="bad", found=f"{path} is {'altered' if found else 'missing'}")
         else:
             count += 1
     if not own:
-        shared |= expected
+        shared |= expected.keys()
     for path in _files(folder, place):
         if path not in expected:
             yield Check(what=what, state="bad", found=f"{path} does not belong there")
+    sums = sums_path(dataset, version)
+    if digest_at(REAL, os.path.join(folder, sums)) not in ("", digest(sha256sums(expected.items(), sums))):
+        yield Check(what=what, state="bad", found=f"{sums} is altered")
     yield Check(what=f"{what} files", state="ok", found=f"{count} files of {len(expected)}, as the signed digest says")
 
 

@@ -1,0 +1,17 @@
+"""SHA256SUMS of a version: one line per file, as `sha256sum -c` reads them in the folder where the file lies. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable
+
+
+def sha256sums(files: Iterable[tuple[str, str]], here: str) -> bytes:
+    """Return the checksums of files, given as path in the public folder and digest, for the file at the path `here`."""
+    folder = posixpath.dirname(here)
+    lines = [f"{digest[7:]}  {_from(folder, path)}\n" for path, digest in files]
+    return "".join(lines).encode()
+
+
+def _from(folder: str, path: str) -> str:
+    return path[len(folder) + 1 :] if path.startswith(f"{folder}/") else posixpath.relpath(path, folder)

@@ -339,8 +339,20 @@ def test_only_the_head_of_a_large_file_is_read_and_the_user_is_told(kfm: Kfm, mo
         monkeypatch.setattr(module, "LARGEST", 8192)
     put("long.csv", "id,depth\n" + "".join(f"{n},{n}\n" for n in range(2000)))
     added = kfm("add", "long.csv")
-    assert added.code == 0 and "only the first" in added.err and "too large for a dry run" in added.err
+    assert added.code == 0 and "only its first" in added.err and "too large for a dry run" in added.err
     assert "unique" not in columns("long")["id"] and "maximum" not in columns("long")["depth"]
+
+
+def test_a_rule_that_only_the_rest_of_a_file_breaks_is_not_proposed(kfm: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kfm.app.declarations import source_look
+
+    monkeypatch.setattr(source_look, "HEAD", 4096)
+    rows = "".join(f"{n},{n % 7},{n}\n" for n in range(2000))
+    put("long.csv", f"id,depth,level\n{rows}3,9999999,1\n")
+    added = kfm("add", "long.csv", "--json")
+    assert added.code == 0 and added.data["would_publish"]["quarantined"] == 0
+    assert "unique" not in columns("long")["id"] and "maximum" not in columns("long")["depth"]
+    assert columns("long")["level"]["maximum"] == 5000
 
 
 def test_a_dataset_that_another_command_adds_meanwhile_is_kept(kfm: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,8 +70,8 @@ def words_of(name: str) -> list[str]:
 
 
 def profile_text(name: str, values: Sequence[str], *, whole: bool) -> ColumnProfile:
-    """Return the profile of a column of a table of texts. Bounds and keys are proposed only if the values are all there
-    are (`whole`)."""
+    """Return the profile of a column of a table of texts. Bounds are proposed only if the values are all there are, or
+    if the caller checks the others (`whole`)."""
     texts = [value.strip() for value in values]
     given = [text for text in texts if text]
     kind, form, missing, odd = _kind_of_texts(name, given)

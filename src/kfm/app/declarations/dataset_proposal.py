@@ -18,7 +18,7 @@ import msgspec
 
 from kfm.app.declarations.neighbour_metadata import Stated, merged, stated_next_to
 from kfm.app.declarations.sensitivity_signs import Sign, signs
-from kfm.app.declarations.source_look import LARGEST, Access, Look, files_of, look_at, source_name
+from kfm.app.declarations.source_look import HEAD, LARGEST, Access, Look, files_of, look_at, source_name
 from kfm.config.source_settings import SourceConfig
 from kfm.engine.isolation.sandbox import inspect_apart
 from kfm.errors import BadInput, Refused
@@ -83,7 +83,7 @@ def propose(access: Access, wish: Wish) -> Proposal:
     block = _block(dataset, wish, stated, looks, found, closed=closed)
     for look in looks:
         if not look.whole and look.format not in APART:
-            notes.append(f"{look.file.name}: only the first {look.rows:,} rows were read for its types")
+            notes.append(f"{look.file.name}: only its first {HEAD:,} bytes were read for types")
     return Proposal(dataset, block, looks, found, closed, block.get("license", ""), notes)
 
 
@@ -300,7 +300,7 @@ def _source(look: Look, *, closed: bool) -> Block:
 
 def _columns(look: Look, *, closed: bool) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the columns of a contract, and what is said behind each."""
-    key = key_of(look.profiles) if look.whole or look.format in APART else ""
+    key = key_of(look.profiles) if look.whole or not closed else ""  # one that is not closed was checked as a whole
     columns, notes = [], []
     for one in look.profiles:
         if one.column is None and look.contract.get("header", True):

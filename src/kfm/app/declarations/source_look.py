@@ -34,7 +34,7 @@ from kfm.validation.column_profile import ColumnProfile, bound_of, profile_text,
 from kfm.validation.format_recognition import dialect_of, format_of, records_in
 from kfm.validation.source_check import APART
 
-HEAD = 16 << 20  # bytes of a text that are read for its types
+HEAD = 4 << 20  # bytes of a text that are read for its types
 LARGEST = 256 << 20  # bytes that are held in memory: a larger file is not checked before it is added
 MOST_FILES = 200  # of a folder or an archive
 MOST_COLUMNS = 300
@@ -269,9 +269,16 @@ def _table(file: SourceFile, head: bytes, *, whole: bool) -> Look:
     }  # fmt: skip
     contract = {name: getattr(found, name) for name, value in usual.items() if getattr(found, name) != value}
     table = {name: [row[at] for row in found.rows] for at, name in enumerate(found.names)}
-    profiles = [profile_text(name, values, whole=whole) for name, values in table.items()]
+    profiles = [profile_text(name, values, whole=file.size <= LARGEST) for name, values in table.items()]
     return _look(
-        file, "csv", contract, whole=whole, profiles=profiles, table=table, rows=len(found.rows), bbox=_box_of(table)
+        file,
+        "csv",
+        contract,
+        whole=whole,
+        profiles=profiles,
+        table=table,
+        rows=len(found.rows),
+        bbox=_box_of(table) if whole else [],
     )
 
 
@@ -327,10 +334,10 @@ def _records(
         raise Refused(f"{printable(file.name)} has no records", hint="look at its source")
     names = list(dict.fromkeys(name for one in records for name in one))[:MOST_COLUMNS]
     table: dict[str, Sequence[Any]] = {name: [one.get(name) for one in records] for name in names}
-    profiles = [profile_values(name, values, whole=whole) for name, values in table.items()]
+    profiles = [profile_values(name, values, whole=file.size <= LARGEST) for name, values in table.items()]
     return _look(
         file, form, contract, whole=whole, profiles=profiles, table=table, rows=len(records), stated=stated,
-        bbox=_box_of(table),
+        bbox=_box_of(table) if whole else [],
     )  # fmt: skip
 
 

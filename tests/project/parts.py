@@ -36,6 +36,7 @@ TABLE: dict[str, tuple[int, tuple[str, ...]]] = {
     "attacker": (1, ("tests/attacker",)),
     "ledger": (1, ("tests/crypto",)),
     "policy": (1, ("tests/policy",)),
+    "jobs": (2, ("tests/app/jobs",)),
     "scheduling": (2, ("tests/scheduling", "tests/app/daemon", "tests/app/dependencies")),
     "previews": (1, ("tests/app/previews", "tests/app/discovery")),
     "graph": (1, ("tests/sinks/graph", "tests/delivery", "tests/projections", "tests/app/provenance")),

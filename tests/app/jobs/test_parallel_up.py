@@ -6,6 +6,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from tests.app.jobs.hosts import Hosts, begun, dataset, hosts, installation, kfm, rows
 
 
@@ -48,6 +50,7 @@ def test_up_runs_waiting_triggers_at_once(tmp_path: Path) -> None:
         assert committed(site) == {f"d{n}": 1 for n in range(4)}
 
 
+@pytest.mark.long
 def test_a_manual_run_next_to_up_makes_nothing_twice(tmp_path: Path) -> None:
     with hosts(4) as server:
         site = several(tmp_path, server)

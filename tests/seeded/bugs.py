@@ -14,6 +14,7 @@ from tests.seeded import planting
 from tests.seeded.added import ADDED
 from tests.seeded.completed import COMPLETED
 from tests.seeded.format_bugs import FORMATS
+from tests.seeded.job_bugs import JOB_BUGS
 from tests.seeded.lineage_bugs import LINEAGE
 from tests.seeded.mended import MENDED
 from tests.seeded.partitions import PARTITIONS
@@ -33,6 +34,7 @@ BUGS: dict[str, Bug] = {
     **LINEAGE,
     **MENDED,
     **ADDED,
+    **JOB_BUGS,
     **PUBLIC_PAGES,
     **PARTITIONS,
     **SURFACE,

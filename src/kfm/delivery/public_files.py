@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from kfm.delivery.public_layout import Layout
 from kfm.errors import Corrupt, Frozen, KfmError, Moved
 from kfm.model import manifests, refs
 from kfm.model.keys import digest, output_key
@@ -124,6 +123,8 @@ class Telling:
         self._moves = moves
         self._keep = keep
         self._waits = waits
+        from kfm.delivery.public_layout import Layout  # a run that delivers nothing starts without it
+
         self._layout = Layout(state, objects, dataset, moves, shares=publisher.shares_files)
         self._is_noted = False
         self.told = state.outbox.told(PUBLIC, dataset) or SinkPosition(moves=0, keep=keep)

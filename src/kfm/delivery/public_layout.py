@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from kfm.delivery.file_names import twins_in
 from kfm.model import manifests, refs
 from kfm.model.outbox_messages import PUBLIC, OutboxTx
 from kfm.model.ports import Objects, State
@@ -85,6 +84,8 @@ class Layout:
         if self.is_shared(version):
             return shared_path(self._dataset, entry)
         if version not in self._twins:
+            from kfm.delivery.file_names import twins_in  # a run that delivers nothing starts without it
+
             self._twins[version] = twins_in(self._state, self._objects, self._dataset, version)
         return published_path(self._dataset, version, entry, self._twins[version])
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from kfm.parsing.parquet_footer import footer_of
-
 Columns = Sequence[Sequence[str]]
 
 
@@ -98,6 +96,8 @@ class Table(NamedTuple):
 def holds_rows(media_type: str, body: bytes) -> bool:
     """Return whether the output of a declared updater has rows, rather than only a header or an empty list."""
     if media_type == "application/vnd.apache.parquet":
+        from kfm.parsing.parquet_footer import footer_of  # only Parquet needs it
+
         footer = footer_of(body)
         return footer is None or footer.rows > 0
     if not media_type.startswith("text/csv"):

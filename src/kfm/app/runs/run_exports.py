@@ -12,7 +12,6 @@ from kfm import DISTRIBUTION, __version__
 from kfm.app.session.protection_files import readable_row
 from kfm.app.session.session import Session, trust_of
 from kfm.config import Resolved
-from kfm.delivery.public_layout import Layout
 from kfm.engine.run_journal import SettledPlan
 from kfm.errors import Refused
 from kfm.fsio import REAL, failing_as_storage, write_apart
@@ -126,6 +125,8 @@ def published_folder(session: Session, dataset: str, version: str) -> str:
     scheme, place = session.resolved.location(session.config.publish)
     if scheme != "file":
         return ""
+    from kfm.delivery.public_layout import Layout
+
     shared = Layout(session.state, session.objects, dataset).is_shared(version)
     folder = shared_folder(dataset) if shared else version_path(dataset, version)
     return os.path.join(place, *folder.split("/"))

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kfm.app.session.work_slots import idle
 from kfm.config.s3_settings import BucketConfig
 from kfm.errors import Denied, KfmError
 from kfm.model.ports import Source
@@ -125,6 +124,8 @@ class _IdleSource:
         self._source = source
 
     def fetch(self, request: FetchRequest, known: Checkpoint | None, objects: Objects) -> Fetched:
+        from kfm.app.session.work_slots import idle  # only a source over the network needs it
+
         with idle():
             return self._source.fetch(request, known, objects)
 

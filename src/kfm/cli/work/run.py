@@ -98,13 +98,18 @@ def run(options: argparse.Namespace, screen: Screen) -> int:
     stamp = _check_schedules(options, resolved) if screen.is_kfm else ""
     events: list[dict[str, Any]] = []
     jobs = requested_jobs(options, resolved, names)
-    from kfm.app.runs.execution import run_request
-    from kfm.app.runs.parallel_runs import work_in_jobs
+    from kfm.app.runs.execution import run_request, work
 
     with opened(options, screen, "dry" if options.dry_run else "write", resolved, events) as session:
         tally = Tally(screen, tell_noop=options.exit_code)
         meant = {"window": window, "partition": partition, **overrides, **who}
-        outcome = work_in_jobs(session, [run_request(name, **meant) for name in names], tally, jobs)
+        requests = [run_request(name, **meant) for name in names]
+        if jobs < 2:
+            outcome = work(session, requests, tally)
+        else:
+            from kfm.app.runs.parallel_runs import work_in_jobs
+
+            outcome = work_in_jobs(session, requests, tally, jobs)
         if stamp and not options.dry_run:
             from kfm.app.maintenance.check_stamp import keep
 

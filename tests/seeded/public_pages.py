@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.seeded.planting import Bug
 
 PAGES = "tests/delivery/test_page_content.py"
+METADATA = "tests/delivery/test_public_metadata.py"
 MASKED_PAGES = "tests/engine/protected/test_public_description.py"
 
 PUBLIC_PAGES: dict[str, Bug] = {
@@ -31,5 +32,35 @@ PUBLIC_PAGES: dict[str, Bug] = {
         "for cell in self._cells]",
         "for cell in list(self._cells)[1:]]",
         f"{MASKED_PAGES}::test_no_page_of_a_masked_dataset_holds_more_than_its_public_file",
+    ),
+    "keys that differ only in case share a name": Bug(
+        "kfm.projections.file_paths:published_path",
+        "if twins:",
+        "if False:",
+        "tests/delivery/test_file_names.py::test_keys_that_differ_only_in_case_get_a_suffix_and_no_other_key_does",
+    ),
+    "a version from before gets new paths": Bug(
+        "kfm.engine.upsert:_names_mark",
+        "known is None or keeps_case(known)",
+        "True",
+        "tests/delivery/test_file_names.py::test_a_version_from_before_names_kept_their_case_keeps_its_paths",
+    ),
+    "a feed counts the files of a version that is gone": Bug(
+        "kfm.projections.version_feed:_kind",
+        "if move.after not in live:",
+        "if move.after is None:",
+        f"{METADATA}::test_after_a_withdrawal_only_the_feed_stays_and_says_so",
+    ),
+    "the checksums of a killed report stay": Bug(
+        "kfm.delivery.public_metadata:PublicMetadata.stale",
+        "move.n > noted",
+        "move.n > noted + 99",
+        f"{METADATA}::test_what_a_killed_report_wrote_goes_with_its_version",
+    ),
+    "every run opens the catalog and the pages": Bug(
+        "kfm.app.metadata.ledger_sinks:report_to_sinks",
+        "_pass_over(session)",
+        "set()",
+        "tests/delivery/test_shown_by_default.py::test_a_run_that_publishes_nothing_opens_neither_catalog_nor_pages",
     ),
 }

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import stations
 import weather
 from probe import Stopwatch, peak_mib, report
 
@@ -166,6 +167,18 @@ def bytes_written() -> int:
     """That this process handed to the system so far."""
     with open("/proc/self/io") as file:
         return int(dict(line.split(": ") for line in file)["wchar"])
+
+
+def by_column(n: int, folder: str) -> None:
+    """A declared output with one file for each of n values of a column: the first run."""
+    with session(installation(folder, stations.DATASET)) as home:
+        stations.first_run(n, folder, home)
+
+
+def promote_one(n: int, folder: str) -> None:
+    """One changed key of n, promoted into the public folder and the catalog: the bytes that it hands to the disk."""
+    with session(installation(folder, stations.DATASET, stations.PUBLIC)) as home:
+        stations.promote_one(n, folder, home, bytes_written)
 
 
 def admission(n: int, folder: str) -> None:
@@ -570,7 +583,7 @@ CASES: dict[str, Callable[[int, str], None]] = {
         chain, empty_chain, wide, one, one_declared, moved, one_of_many, admission, skip, skip_files, resume, canonical,
         canonical_odd,
         canonical_receipt, fetch, version, noop_files, noop_http, big_plan, table, parquet, seal, unseal,
-        backfill_plan, backfill_pause, backfill_runs, partition_runs,
+        backfill_plan, backfill_pause, backfill_runs, partition_runs, by_column, promote_one,
     )
 }  # fmt: skip
 

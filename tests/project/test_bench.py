@@ -187,6 +187,7 @@ SMALL = {
     "skip_files": 5, "resume": 3000, "canonical": 2, "canonical_odd": 2, "canonical_receipt": 2, "fetch": 2,
     "version": 1, "noop_files": 1, "noop_http": 1, "big_plan": 2000, "table": 2000, "parquet": 2000, "seal": 2,
     "unseal": 2, "backfill_plan": 50, "backfill_pause": 50, "backfill_runs": 3, "partition_runs": 3,
+    "by_column": 20, "promote_one": 20,
 }  # fmt: skip
 
 

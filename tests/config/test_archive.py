@@ -9,7 +9,7 @@ import pytest
 
 from kfm import config
 from kfm.app.maintenance.config_check import check
-from kfm.app.metadata.archive import archive_places, outline_of
+from kfm.app.metadata.archive_places import archive_places, outline_of
 from kfm.errors import BadInput
 
 BASE = "datasets: {a: {updater: u.py:U}}\n"

@@ -46,7 +46,7 @@ PUBLIC_PAGES: dict[str, Bug] = {
         "tests/delivery/test_file_names.py::test_a_version_from_before_names_kept_their_case_keeps_its_paths",
     ),
     "a feed counts the files of a version that is gone": Bug(
-        "kfm.projections.version_feed:_kind",
+        "kfm.projections.pages.version_feed:_kind",
         "if move.after not in live:",
         "if move.after is None:",
         f"{METADATA}::test_after_a_withdrawal_only_the_feed_stays_and_says_so",

@@ -6,7 +6,7 @@ from tests.seeded.planting import Bug
 
 LIVE = "tests/store/test_live_reader.py"
 CLI = "tests/cli/test_reading_in_place.py"
-MOVES = "tests/app/test_public_moves.py"
+MOVES = "tests/app/provenance/test_public_moves.py"
 
 READERS: dict[str, Bug] = {
     "a reader has no transaction": Bug(

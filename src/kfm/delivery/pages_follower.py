@@ -23,9 +23,9 @@ from kfm.projections.dataset_pages import DatasetPage, FrontEntry
 from kfm.projections.file_paths import PAGE, page_paths
 from kfm.projections.pages import explanation_page
 from kfm.projections.pages.page_style import as_bytes, many, size_of
-from kfm.projections.public_addresses import SITEMAP
-from kfm.projections.schema_org import catalog_jsonld, dataset_jsonld
-from kfm.projections.sitemap import sitemap
+from kfm.projections.pages.public_addresses import SITEMAP
+from kfm.projections.pages.schema_org import catalog_jsonld, dataset_jsonld
+from kfm.projections.pages.sitemap import sitemap
 
 PAGES = "pages"  # the sink
 

@@ -10,10 +10,10 @@ from kfm.model import manifests
 from kfm.model.ports import Objects, State
 from kfm.model.public_run import Places
 from kfm.model.records import RefEntry
-from kfm.projections.checksums import sha256sums
-from kfm.projections.citation import citation
-from kfm.projections.public_addresses import citation_path, feed_path, sums_path
-from kfm.projections.version_feed import Counts, version_feed
+from kfm.projections.pages.checksum_list import sha256sums
+from kfm.projections.pages.citation import citation
+from kfm.projections.pages.public_addresses import citation_path, feed_path, sums_path
+from kfm.projections.pages.version_feed import Counts, version_feed
 
 
 class PublicMetadata:

@@ -18,7 +18,7 @@ from kfm.projections.file_paths import EXPLANATION, PAGE, page_paths, version_pa
 from kfm.projections.pages.licence_names import licence_address, licence_name
 from kfm.projections.pages.page_map import MOST_DRAWN, Drawing, degrees, draw, thumbnail
 from kfm.projections.pages.page_style import as_bytes, day_of, document, many, short_digest, size_of, time_tag
-from kfm.projections.public_addresses import CITATION, FEED, sums_path
+from kfm.projections.pages.public_addresses import CITATION, FEED, sums_path
 
 MOST = 100  # most files listed on a page; the NDJSON listing next to it has all
 MOST_COLUMNS = 200  # most columns described

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kfm.app.metadata.archive import places_of_public
+from kfm.app.metadata.archive_places import places_of_public
 from kfm.app.runs.visibility import Visibility, plainly_public
 from kfm.delivery.page_samples import first_rows, places_in
 from kfm.errors import BadInput

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from kfm.app.authority.gates import policies_of
-from kfm.app.metadata.archive import outline_of
+from kfm.app.metadata.archive_places import outline_of
 from kfm.app.runs.due_schedules import mistakes_in
 from kfm.app.session.protection_files import is_configured
 from kfm.app.session.session import Session, open_session

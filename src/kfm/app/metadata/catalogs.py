@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from kfm.app.metadata.archive import archive_places
+from kfm.app.metadata.archive_places import archive_places
 from kfm.app.session.backends import sink_lock
 from kfm.app.session.datasets import public_retention
 from kfm.app.session.session import Session

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache, partial
 
-from kfm.app.metadata.archive import places_of_public
+from kfm.app.metadata.archive_places import places_of_public
 from kfm.app.session.backends import sink_lock
 from kfm.app.session.datasets import public_retention
 from kfm.app.session.session import Session

@@ -21,7 +21,6 @@ from kfm.model.names import check_id, dataset_uri
 from kfm.model.records import ManifestEntry
 from kfm.parsing.lazy_regex import pattern
 from kfm.projections.attestations import verify_envelope
-from kfm.projections.checksums import sha256sums
 from kfm.projections.file_paths import (
     Twins,
     case_twins,
@@ -34,7 +33,8 @@ from kfm.projections.file_paths import (
     shared_path,
     version_path,
 )
-from kfm.projections.public_addresses import sums_path
+from kfm.projections.pages.checksum_list import sha256sums
+from kfm.projections.pages.public_addresses import sums_path
 from kfm.projections.signed_lists import LIST, SignedList, list_of, statement_in
 
 NO_LIST = "it has no signed list: published before signed lists, or the list was removed"

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from kfm.model.public_run import Places, PublicArtifact, PublicVersion
 from kfm.projections.file_paths import version_path
-from kfm.projections.public_addresses import absolute, citation_path, page_address
+from kfm.projections.pages.public_addresses import absolute, citation_path, page_address
 from kfm.projections.stac import box_of
 from kfm.projections.vocabulary import instant, interval, is_licence_id, licence_iri
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
 from kfm.model.public_run import Places
-from kfm.projections.public_addresses import absolute, page_address
+from kfm.projections.pages.public_addresses import absolute, page_address
 
 MOST = 50_000  # addresses that one sitemap may hold
 

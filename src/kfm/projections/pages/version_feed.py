@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from kfm.model.public_run import Places, ref_id
 from kfm.model.records import RefEntry
-from kfm.projections.public_addresses import absolute, feed_path, page_address
+from kfm.projections.pages.public_addresses import absolute, feed_path, page_address
 
 MOST = 200  # entries; older ones are left out
 

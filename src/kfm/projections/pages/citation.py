@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kfm.model.public_run import Places, PublicVersion
-from kfm.projections.public_addresses import page_address
+from kfm.projections.pages.public_addresses import page_address
 from kfm.projections.vocabulary import is_licence_id, licence_iri
 
 # Licences of data and code that the format knows; others are named by their address.

@@ -94,6 +94,8 @@ def _reached(target: Target, row: Result, rows: dict[str, Result]) -> float | No
     if target.kind == "syncs":
         return float(row["syncs"]) if row["syncs"] is not None else None
     other = rows.get(target.times)
+    if other is not None and other["ratio"] is row["ratio"] is None and None not in (other["value"], row["value"]):
+        return float(other["value"][0] / row["value"][0])  # times, without a yardstick: how often it is the quicker
     if other is None or other["ratio"] is None or row["ratio"] is None:
         return None
     return float(row["ratio"][0] / other["ratio"][0])  # both against the yardstick beside them

@@ -147,6 +147,14 @@ WORKS: tuple[Work, ...] = (
         note="A promotion writes what changed; versions share the rest. Before, one of 10,000 keys wrote 10,008 files.",
     ),
     Work(
+        "hosts", "The first run of 30 datasets, each from a server of its own that answers after 0.5 s", "ms", "ms",
+        (
+            Contestant("KFM", ("hosts.py", "default"), 30),
+            Contestant("KFM, `--jobs 1`", ("hosts.py", "serial"), 30, rounds=2),
+        ),
+        note="From the start of the process to its end. With one job, 15,000 ms are waiting for the servers.",
+    ),
+    Work(
         "partitions", "Partitions of a dataset, one run each, one after another", "runs/s", "rate",
         (kfm("KFM, by a backfill", "backfill_runs", 500, ONE_RUN), kfm("KFM, by hand", "partition_runs", 500, ONE_RUN)),
         raw(1000), per="run",
@@ -284,6 +292,8 @@ TARGETS: tuple[Target, ...] = (
     Target("one-step", "KFM", "times", least=10, times=_DBOS),
     Target("backfill", "KFM, planned, each partition looked up", "value", most=5000),
     Target("backfill", "KFM, paused and resumed", "value", most=1000),
+    Target("hosts", "KFM", "value", most=1500),
+    Target("hosts", "KFM", "times", least=10, times="KFM, `--jobs 1`"),
     Target("partitions", "KFM, by a backfill", "times", least=0.83, times="KFM, by hand"),
     Target("noop", "KFM, admission check alone", "value", least=20_000),
     Target("noop", "KFM, whole skipped runs", "value", least=8000),

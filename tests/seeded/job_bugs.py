@@ -7,6 +7,7 @@ from tests.seeded.planting import Bug
 RUNS = "tests/app/jobs/test_parallel_runs.py"
 UP = "tests/app/jobs/test_parallel_up.py"
 JOBS = "kfm.app.runs.parallel_jobs"
+LINES = "tests/cli/test_job_lines.py"
 
 JOB_BUGS: dict[str, Bug] = {
     "a job that waits for a server keeps its work slot": Bug(
@@ -56,5 +57,11 @@ JOB_BUGS: dict[str, Bug] = {
         "if self._jobs > 1 and len(ready) > 1:",
         "if False:",
         f"{UP}::test_up_runs_waiting_triggers_at_once",
+    ),
+    "the lines of jobs grow past the screen": Bug(
+        "kfm.cli.job_lines:JobLines._draw",
+        "[: max((rows or 24) - 3, 0)]",
+        "",
+        f"{LINES}::test_thirty_datasets_at_work_fit_the_screen_and_leave_only_results",
     ),
 }

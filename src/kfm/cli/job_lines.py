@@ -1,4 +1,4 @@
-"""The live lines of jobs on a terminal: one for each dataset at work."""
+"""The live lines of jobs on a terminal: one for each dataset at work, and one that counts them."""
 
 from __future__ import annotations
 
@@ -15,26 +15,37 @@ class JobLines:
     """The lines at the bottom of a terminal. They are drawn at most ten times a second, and erased before anything else
     is printed. One thread uses them."""
 
-    def __init__(self, err: TextIO, words: Words, monotonic: Callable[[], float]) -> None:
+    def __init__(self, err: TextIO, words: Words, monotonic: Callable[[], float], total: int) -> None:
         self._err = err
+        self._total = total  # datasets in all
+        self._ended = 0
         self._words = words
         self._monotonic = monotonic
         self._lines: dict[str, str] = {}  # by dataset
         self._begun: dict[str, tuple[float, int]] = {}  # by dataset: since when it fetches, and from which byte
         self._drawn_at = 0.0
         self._drawn = 0  # lines on the terminal
+        self._is_current = True  # the terminal shows the lines as they are
 
     def show(self, subject: str, stage: str, done: int, total: int) -> None:
         """Show the progress of a dataset; an empty stage removes its line."""
         now = self._monotonic()
         if not stage:
+            self._ended += 1
             self._lines.pop(subject, None)
             self._begun.pop(subject, None)
         else:
             self._lines[subject] = self._text(subject, stage, done, total, now)
-        if now - self._drawn_at >= 0.1 or (not stage and not self._lines):
-            self._drawn_at = now
+        self._is_current = False
+        if now - self._drawn_at >= 0.1 or self._ended == self._total:
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Draw the lines if the terminal does not show them as they are."""
+        if not self._is_current:
+            self._drawn_at = self._monotonic()
             self._draw()
+            self._is_current = True
 
     def _text(self, subject: str, stage: str, done: int, total: int, now: float) -> str:
         count = f" {done:,} of {total:,} ({100 * done // total} %)" if total else f" {done:,}" if done else ""
@@ -48,13 +59,13 @@ class JobLines:
             columns, rows = os.get_terminal_size(self._err.fileno())
         except (OSError, ValueError):
             columns, rows = 80, 24
-        room, lines = max((rows or 24) - 2, 1), list(self._lines.values())
-        if len(lines) > room:
-            lines = [*lines[: room - 1], f"and {len(lines) - room + 1} more at work"]
+        lines = list(self._lines.values())[: max((rows or 24) - 3, 0)]
+        if self._ended < self._total:
+            lines.append(f"{self._ended} of {self._total} ended, {len(self._lines)} at work")
         self._words(self.erasure() + "\n".join(line[: (columns or 80) - 1] for line in lines))
         self._drawn = len(lines)
 
     def erasure(self) -> str:
         """Return the characters that erase the lines; after them, nothing is drawn."""
-        drawn, self._drawn = self._drawn, 0
+        drawn, self._drawn, self._is_current = self._drawn, 0, False
         return "\r\x1b[K" + "\x1b[1A\x1b[K" * (drawn - 1) if drawn else ""

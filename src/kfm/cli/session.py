@@ -192,6 +192,7 @@ class Tally:
         self.errors: list[dict[str, Any]] = []
         self._codes: list[tuple[str, int]] = []  # with the dataset
         self._lines: JobLines | None = None
+        self._expected = 0  # datasets in parallel
 
     def begins(self, about: str) -> None:
         self._screen.subject = about
@@ -227,6 +228,9 @@ class Tally:
         self.errors.append({"dataset": dataset, "code": problem.code, "message": told, "hint": problem.hint})
         self._screen.fail(f"{dataset}: {told}; {problem.hint}" if dataset else f"{told}; {problem.hint}")
 
+    def expects(self, total: int) -> None:
+        self._expected = total
+
     def advanced(self, about: str, stage: str, done: int, total: int) -> None:
         """Show the progress of one of several datasets at work, a line each on a terminal."""
         if not self._screen.is_live:
@@ -235,8 +239,13 @@ class Tally:
             from kfm.cli.job_lines import JobLines
             from kfm.clock import SystemClock
 
-            self._lines = self._screen.live = JobLines(self._screen.err, self._screen.words, SystemClock().monotonic)
+            screen, monotonic = self._screen, SystemClock().monotonic
+            self._lines = screen.live = JobLines(screen.err, screen.words, monotonic, self._expected)
         self._lines.show(about, stage, done, total)
+
+    def pauses(self) -> None:
+        if self._lines is not None:
+            self._lines.refresh()
 
     def stops(self) -> None:
         self._screen.say("stopping at the next step of each run; once more ends at once")

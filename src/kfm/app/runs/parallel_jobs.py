@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kfm.app.session.work_slots import JobStopped, WorkSlots
@@ -94,17 +94,18 @@ def in_parallel(
     slots: WorkSlots,
     *,
     goes_on: Callable[[], bool] = lambda: True,
+    pauses: Callable[[], None] | None = None,
     stops: Callable[[], None] | None = None,
 ) -> Iterator[tuple[int, Any]]:
     """Do the tasks in at most so many threads, and yield in this thread each position and result as it comes. No task
-    begins once `goes_on` is false.
+    begins once `goes_on` is false. `pauses` is called if nothing has come for a tenth of a second.
 
     The first error of a task is raised here. Then, or if the caller is interrupted, the other jobs end at their next
     step; with `stops`, which is called first, this waits until none of them computes.
     """
     crew = _Crew(tasks, slots)
     try:
-        yield from crew.work(jobs, goes_on)
+        yield from crew.work(jobs, goes_on, pauses)
     except BaseException:
         slots.stop()
         if stops is not None:
@@ -125,7 +126,9 @@ class _Crew:
         self._news: SimpleQueue[tuple[int, bool, Any]] = SimpleQueue()  # position, whether it ended, and the result
         self._threads = 0
 
-    def work(self, jobs: int, goes_on: Callable[[], bool]) -> Iterator[tuple[int, Any]]:
+    def work(
+        self, jobs: int, goes_on: Callable[[], bool], pauses: Callable[[], None] | None
+    ) -> Iterator[tuple[int, Any]]:
         waiting: Mapping[int, Task] = dict(enumerate(self._tasks))
         ended: set[int] = set()
         under_way = 0
@@ -137,7 +140,7 @@ class _Crew:
             waiting = {at: task for at, task in waiting.items() if at not in ready}
             if not under_way:
                 return
-            at, is_end, result = self._news.get()
+            at, is_end, result = self._next(pauses)
             if not is_end:
                 yield at, result
                 continue
@@ -145,6 +148,14 @@ class _Crew:
             ended.add(at)
             if result is not None:
                 raise result
+
+    def _next(self, pauses: Callable[[], None] | None) -> tuple[int, bool, Any]:
+        if pauses is not None:
+            try:
+                return self._news.get(timeout=0.1)
+            except Empty:
+                pauses()
+        return self._news.get()
 
     def _begin(self, at: int, under_way: int) -> None:
         self._todo.put(at)

@@ -22,8 +22,14 @@ if TYPE_CHECKING:
 class ParallelListener(Listener, Protocol):
     """Also receives what only requests in parallel need."""
 
+    def expects(self, total: int) -> None:
+        """So many requests begin; each ends with a last `advanced`."""
+
     def advanced(self, about: str, stage: str, done: int, total: int) -> None:
         """A request has made progress. An empty stage: it has ended."""
+
+    def pauses(self) -> None:
+        """For a moment nothing has come from any job: the time to draw the last progress."""
 
     def stops(self) -> None:
         """The jobs were told to end at their next step."""
@@ -71,13 +77,14 @@ def _run(
     session: Session, requests: Sequence[Request], audience: ParallelListener, outcome: Outcome, jobs: int
 ) -> None:
     slots = work_slots(jobs)
+    audience.expects(len(requests))
     order = order_of(session.config, [request.about for request in requests])
     tasks = [
         Task(after, partial(_carry_out, session, request, slots))
         for request, after in zip(requests, order, strict=True)
     ]
     found: list[list[Receipt | tuple[str, KfmError] | tuple[str, str]]] = [[] for _ in requests]
-    for at, result in in_parallel(tasks, jobs, slots, stops=audience.stops):
+    for at, result in in_parallel(tasks, jobs, slots, pauses=audience.pauses, stops=audience.stops):
         if isinstance(result, Advance):
             audience.advanced(requests[at].about, *result)
             continue

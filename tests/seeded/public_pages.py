@@ -63,4 +63,16 @@ PUBLIC_PAGES: dict[str, Bug] = {
         "set()",
         "tests/delivery/test_shown_by_default.py::test_a_run_that_publishes_nothing_opens_neither_catalog_nor_pages",
     ),
+    "pages replace the archive's own index": Bug(
+        "kfm.app.metadata.pages_sink:_sink",
+        "or is_marked(path, head)",
+        "or True",
+        "tests/delivery/test_files_of_the_archive.py::test_a_file_that_kfm_did_not_write_stays_and_is_named",
+    ),
+    "the catalog replaces another catalog": Bug(
+        "kfm.app.metadata.catalogs:_sink",
+        "is_catalog_document if is_new else None",
+        "None",
+        "tests/delivery/test_files_of_the_archive.py::test_a_catalog_that_kfm_did_not_write_stays_as_it_is",
+    ),
 }

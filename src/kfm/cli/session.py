@@ -54,7 +54,7 @@ def opened(
 ) -> Iterator[Session]:
     """Open the session of the configuration that was named or found. A session that writes first withdraws what was
     closed since it was published, unless the caller does that itself (`withdraws`). At the end this prints what was
-    withdrawn, and which rules a run took into force.
+    withdrawn, which rules a run took into force, and which files of the archive the pages left as they are.
 
     A session that writes creates the store if there is none, so the caller checks the arguments before.
     """
@@ -101,6 +101,10 @@ def opened(
 
                 for receipt in session.adopted:
                     screen.say(adopted_line(session, receipt))
+            if session.left_files:
+                from kfm.app.metadata.pages_sink import LEFT_CURE, left_line
+
+                screen.say(f"{left_line(session.left_files)}; {LEFT_CURE}")
         screen.finish()  # everything reported is durable, even if closing fails later
 
 

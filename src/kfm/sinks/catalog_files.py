@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from kfm.errors import StorageFailed
+from kfm.errors import Conflict, StorageFailed
 from kfm.fsio import REAL, Fs, digest_at, storage_failed
 from kfm.model.keys import digest
 from kfm.model.names import check_path
@@ -18,24 +18,38 @@ OWN, PARTS, SUFFIX = (
     ".json",
 )  # what lies in the folder of a dataset
 MANY = 32  # from this many files on, one sync covers all of them
+_HEAD = 1 << 20  # bytes of a file by which KFM recognises it
+Recognises = Callable[[str, bytes], bool]  # says of a path and the start of its content whether KFM wrote it
 
 
 class CatalogFolder:
     """The catalog sink. It has no lock: the caller makes sure that no other process writes.
 
-    `written` and `removed` count the changes since it was opened.
+    `written` and `removed` count the changes since it was opened. Without `recognises` every file at a path of the
+    catalog is one of KFM.
     """
 
     name = "catalog"
+    leaves_foreign = False  # whether a file that KFM did not write is passed over; else Conflict
 
     def __init__(self, root: str, fs: Fs = REAL) -> None:
         self._root = root
         self._fs = fs
+        self.recognises: Recognises | None = None
         self.written = 0
         self.removed = 0
+        self.left: dict[str, bool] = {}  # the paths of all messages so far, and whether a foreign file was left there
 
     def send(self, letters: Sequence[Letter]) -> None:
         try:
+            passed = {letter.key for letter in letters if self.is_foreign(letter.key)}
+            if passed and not self.leaves_foreign:
+                raise Conflict(
+                    f"KFM did not write {min(passed)} there; move it away, or set `{self.name}:` to another folder",
+                    hint="nothing there was changed",
+                )
+            self.left |= {letter.key: letter.key in passed for letter in letters}
+            letters = [letter for letter in letters if letter.key not in passed]
             self._write([letter for letter in letters if isinstance(letter.body, bytes)])
             for letter in letters:
                 if letter.body is None:
@@ -58,13 +72,30 @@ class CatalogFolder:
             if path not in expected:
                 yield path, "foreign"
 
+    def is_foreign(self, path: str) -> bool:
+        """Return whether there is a file at a path that KFM did not write."""
+        if self.recognises is None or path.endswith("/"):
+            return False
+        place = self._place(path)
+        if not self._fs.exists(place):
+            return False
+        try:
+            fd = self._fs.open_read(place)
+            try:
+                return not self.recognises(path, self._fs.read_at(fd, _HEAD, 0))
+            finally:
+                self._fs.close(fd)
+        except OSError:  # a folder, or a file that cannot be read
+            return True
+
     def target(self, path: str) -> str:
         """Return the name of a file in traces: below the name of the sink."""
         return f"{self.name}/{path}"
 
     def foreign(self, folder: str, keep: frozenset[str]) -> list[str]:
         """Return the files of the catalog in a dataset's folder that are not among those to keep."""
-        return [path for path in self._files(folder.rstrip("/")) if path not in keep]
+        found = (path for path in self._files(folder.rstrip("/")) if path not in keep)
+        return [path for path in found if not self.is_foreign(path)]
 
     def _place(self, path: str) -> str:
         return os.path.join(self._root, *check_path(path).split("/"))

@@ -65,7 +65,7 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[CheckResult]:
         closed = closed_verdicts(session)
         known = {one.check for one in closed}
         found += closed + [one for one in published_verdicts(session, unfit=bool(unfit)) if one.check not in known]
-        found += sink_verdicts(session)
+        found += sink_verdicts(session) + page_verdicts(session)
         found += code_verdicts(session)
         if deep:
             found += verify_everything(session)
@@ -92,6 +92,7 @@ def at_a_glance(session: Session) -> list[CheckResult]:
         + label_verdicts(session)
         + closed_verdicts(session)
         + sink_verdicts(session)
+        + page_verdicts(session)
     )
 
 
@@ -139,6 +140,14 @@ def sink_verdicts(session: Session) -> list[CheckResult]:
             why = f"`kfm sinks` says more, `kfm sinks retry {each.name}` tries again"
             found.append(CheckResult(check=f"sink.{each.name}", ok=False, found="; ".join(told), why=why))
     return found
+
+
+def page_verdicts(session: Session) -> list[CheckResult]:
+    """Return whether pages left files of the archive as they are. That is no failure."""
+    from kfm.app.metadata.pages_sink import LEFT_CURE, left_files, left_line
+
+    found = left_files(session)
+    return [CheckResult(check="pages", ok=True, found=left_line(found), why=LEFT_CURE)] if found else []
 
 
 def code_verdicts(session: Session) -> list[CheckResult]:

@@ -24,6 +24,7 @@ from kfm.model.outbox_messages import Letter
 from kfm.model.public_run import Places
 from kfm.model.records import Difference, RefEntry
 from kfm.projections import stac
+from kfm.projections.pages.file_marks import is_catalog_document
 from kfm.sinks.catalog_files import CatalogFolder
 
 AT_ONCE = 20_000  # files in one sync
@@ -32,9 +33,17 @@ AT_ONCE = 20_000  # files in one sync
 def catalog_follower(session: Session) -> Follower:
     """Return the follower that keeps the catalog folder current. BadInput if no catalog is configured."""
     messages = _messages(session)
-    return Follower(
-        CatalogFolder(_folder(session)), messages, sink_lock(session.resolved, CATALOG), AT_ONCE, messages.note
-    )
+    return Follower(_sink(session), messages, sink_lock(session.resolved, CATALOG), AT_ONCE, messages.note)
+
+
+def _sink(session: Session, folder: str = "") -> CatalogFolder:
+    """Return the catalog folder. Before the first report to the configured one, files in it that KFM did not write
+    stop the report: the folder may be another catalog of the archive."""
+    found = _folder(session, folder)
+    is_new = not folder and os.path.isdir(found) and next(session.state.outbox.notes(CATALOG), None) is None
+    sink = CatalogFolder(found)
+    sink.recognises = is_catalog_document if is_new else None
+    return sink
 
 
 def _folder(session: Session, folder: str = "") -> str:
@@ -80,7 +89,7 @@ def build(session: Session, folder: str = "") -> dict[str, int]:
 
 
 def _build(session: Session, folder: str = "") -> dict[str, int]:
-    sink, count = CatalogFolder(_folder(session, folder)), 0
+    sink, count = _sink(session, folder), 0
     batch: list[Letter] = []
     for path, body in _expected(session, _messages(session, folder)):
         batch.append(Letter(index=0, run_id="", dataset="", key=path, body=body))

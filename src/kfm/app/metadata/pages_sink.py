@@ -8,21 +8,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache, partial
 
+import msgspec
+
 from kfm.app.metadata.archive_places import places_of_public
 from kfm.app.session.backends import sink_lock
 from kfm.app.session.datasets import public_retention
 from kfm.app.session.session import Session
 from kfm.delivery.followers import Follower, taking_turns
 from kfm.delivery.pages_follower import PAGES, PageLetters
+from kfm.model.canonical import canonical
 from kfm.model.keys import digest
+from kfm.model.ports import Tx
 from kfm.model.records import Difference
+from kfm.projections.pages.file_marks import is_marked
 from kfm.sinks.catalog_files import CatalogFolder
+
+LEFT = "left"  # the notes about files that are left as they are, by sink
+LEFT_CURE = "move it away and run `kfm catalog build`, or set pages: false"
+_NAMED = 3  # of the files that were left
 
 
 class PublicPages(CatalogFolder):
     """The public folder as a sink for pages."""
 
     name = PAGES
+    leaves_foreign = True
 
     def target(self, path: str) -> str:
         """Return the path in the public folder, as the traces of public files name it."""
@@ -31,12 +41,51 @@ class PublicPages(CatalogFolder):
 
 def pages_follower(session: Session) -> Follower:
     """Return the follower that keeps the pages current."""
-    messages = _messages(session)
-    return Follower(_sink(session), messages, sink_lock(session.resolved, PAGES), note=messages.note)
+    messages, sink = _messages(session), _sink(session)
+
+    def note(tx: Tx) -> None:
+        messages.note(tx)
+        _keep_left(session, tx, sink)
+
+    return Follower(sink, messages, sink_lock(session.resolved, PAGES), note=note)
 
 
-def _sink(session: Session) -> PublicPages:
-    return PublicPages(session.resolved.location(session.resolved.config.publish)[1])
+def _sink(session: Session, *, repairs: bool = False) -> PublicPages:
+    """Return the public folder. A report replaces no file that KFM did not write. A repair leaves only those that a
+    report has left: any other was a page, and was altered since."""
+    sink = PublicPages(session.resolved.location(session.resolved.config.publish)[1])
+    left = left_files(session) if repairs else []
+    sink.recognises = lambda path, head: (repairs and path not in left) or is_marked(path, head)
+    return sink
+
+
+def _keep_left(session: Session, tx: Tx, sink: PublicPages) -> None:
+    """Store which files the pages left as they were, because KFM did not write them."""
+    before = left_files(session)
+    session.left_files = sorted(
+        {path for path, is_left in sink.left.items() if is_left} | {path for path in before if path not in sink.left}
+    )
+    if session.left_files != before:
+        tx.outbox.keep_note(LEFT, PAGES, canonical(session.left_files))
+
+
+def left_files(session: Session) -> list[str]:
+    """Return the files of the archive that are in the place of a page, as the last report found them."""
+    body = session.state.outbox.note(LEFT, PAGES) if session.resolved.config.pages else None
+    return [] if body is None else msgspec.json.decode(body, type=list[str])
+
+
+def left_line(paths: list[str]) -> str:
+    """Return one line that names these files."""
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    return f"{', '.join(paths[:_NAMED])}{more} in the public folder stays as it is: KFM did not write it"
+
+
+def without_left(session: Session, found: list[Difference]) -> list[Difference]:
+    """Return the differences without the files at the place of a page that a report has left: no repair replaces them.
+    Files of a withdrawn dataset remain among the differences."""
+    sink = _sink(session, repairs=True)
+    return [each for each in found if each.kind != "altered" or not sink.is_foreign(each.path)]
 
 
 def _messages(session: Session) -> PageLetters:
@@ -55,11 +104,14 @@ def expected_pages(session: Session) -> Iterator[tuple[str, str, dict[str, str]]
     messages = _messages(session)
     entries = messages.told() if session.resolved.config.pages else {}
     made_from = {dataset: each.version for dataset, each in sorted(entries.items()) if each.files}
+    left = left_files(session)
     for dataset, version in made_from.items():
         for path, name in sorted({**entries[dataset].files, **entries[dataset].more}.items()):
-            yield path, name, {dataset: version}
+            if path not in left:
+                yield path, name, {dataset: version}
     for path, body in messages.fronts(entries).items() if entries else ():
-        yield path, digest(body), made_from
+        if path not in left:
+            yield path, digest(body), made_from
 
 
 def front_differs(session: Session) -> Iterator[Difference]:
@@ -68,16 +120,21 @@ def front_differs(session: Session) -> Iterator[Difference]:
     entries = messages.told() if session.resolved.config.pages else {}
     if entries:
         expected = {path: digest(body) for path, body in messages.fronts(entries).items()}
-        for path, kind in _sink(session).differences(expected, ""):
-            yield Difference(dataset="", path=path, kind=kind)  # type: ignore[arg-type]
+        found = [
+            Difference(dataset="", path=path, kind=kind)  # type: ignore[arg-type]
+            for path, kind in _sink(session).differences(expected, "")
+        ]
+        yield from without_left(session, found)
 
 
-def build(session: Session) -> int:
-    """Write all pages again from the state. Return how many were written or removed."""
+def build(session: Session, *, repairs: bool = False) -> int:
+    """Write all pages again from the state. Return how many were written or removed. Only a repair replaces pages that
+    were altered beyond recognition."""
     follower, messages = pages_follower(session), _messages(session)
-    sink = _sink(session)
+    sink = _sink(session, repairs=repairs)
     with taking_turns(follower, session.clock):
         sink.send(list(messages.letters(sorted(messages.told()))))
         with session.state.transaction() as tx:
             messages.note(tx)
+            _keep_left(session, tx, sink)
     return sink.written + sink.removed

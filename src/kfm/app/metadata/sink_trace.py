@@ -58,6 +58,8 @@ def _changes(sink: Sink, letter: Letter) -> Iterator[tuple[Any, str, str, bytes]
         yield "write_file", sink.target(letter.key), key, body
     elif not isinstance(sink, CatalogFolder):
         yield "emit_event", sink.name, key, canonical(body)
+    elif sink.leaves_foreign and sink.is_foreign(letter.key):
+        return
     elif isinstance(body, bytes):
         yield "write_file", sink.target(letter.key), key, body
     elif body is None:

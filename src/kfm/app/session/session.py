@@ -75,6 +75,7 @@ class Session(msgspec.Struct, eq=False, kw_only=True, weakref=True):
     effects: list[Effect] = msgspec.field(default_factory=list)  # of what was withdrawn before the command
     adopted: list[Receipt] = msgspec.field(default_factory=list)  # of rules that runs took into force
     sink_problems: list[KfmError] = msgspec.field(default_factory=list)  # sinks that failed in the last settlement
+    left_files: list[str] = msgspec.field(default_factory=list)  # files in the place of pages that KFM did not write
 
     def __enter__(self) -> Session:
         return self

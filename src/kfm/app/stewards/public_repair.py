@@ -39,7 +39,12 @@ def differences(session: Session, dataset: str) -> list[Difference]:
         from kfm.app.metadata.pages_sink import expected_page
 
         expected |= expected_page(session, dataset)
-    return published_files(session).differences(dataset, expected, _gone(dataset, moves, stay))
+    found = published_files(session).differences(dataset, expected, _gone(dataset, moves, stay))
+    if session.config.pages and found:
+        from kfm.app.metadata.pages_sink import without_left
+
+        return without_left(session, found)
+    return found
 
 
 def expected_files(session: Session, dataset: str) -> Iterator[tuple[str, str, str]]:
@@ -130,7 +135,7 @@ def repair(session: Session, dataset: str) -> tuple[list[Difference], list[Effec
             if session.config.pages:
                 from kfm.app.metadata.pages_sink import build
 
-                build(session)
+                build(session, repairs=True)
     effects = list(session.publisher.trace)
     session.publisher.trace.clear()
     return found, effects
@@ -212,6 +217,6 @@ def repair_all(session: Session, names: Sequence[str]) -> tuple[list[Difference]
     if front := _front(session):
         from kfm.app.metadata.pages_sink import build
 
-        build(session)
+        build(session, repairs=True)
         found += front
     return found, effects, problems

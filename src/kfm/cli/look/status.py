@@ -80,6 +80,9 @@ def _tell(screen: Screen, found: Status, *, everything: bool) -> None:
         screen.text(_folded(f"pending: {one.sink}: {many} since {one.since}, {first}{_WAITS[one.waits_for]}"))
     screen.line()
     _tell_next(screen, found.next)
+    for check in found.checks:
+        if check.ok and check.check == "pages":
+            screen.text(_folded(f"pages: {clean(check.found)}; {check.why}"))
     bad = [check for check in found.checks if not check.ok]
     for check in bad[:STEPS]:
         cure = f"; {clean(check.why)}" if check.why else ""

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from kfm.model.public_run import Places, PublicVersion
+from kfm.projections.pages import file_marks
 from kfm.projections.pages.public_addresses import page_address
 from kfm.projections.vocabulary import is_licence_id, licence_iri
 
@@ -43,6 +44,7 @@ def citation(version: PublicVersion, places: Places) -> bytes:
 def _lines(version: PublicVersion, places: Places) -> Iterator[str]:
     metadata = version.metadata or version.made.metadata
     title = str(metadata.get("title") or version.dataset)
+    yield file_marks.CITATION
     yield "cff-version: 1.2.0"
     yield "message: If you use this dataset, please cite it as below."
     yield "type: dataset"

@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from kfm.projections.pages import file_marks
+
 # No page runs a script or loads anything. A block of JSON-LD is data, which a browser does not run.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 STYLE = """
@@ -139,7 +141,7 @@ def document(title: str, body: Sequence[str], head: str = "") -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">{file_marks.HTML}'
         f"<title>{escape(title)}</title><style>{STYLE}</style>{head}</head><body>{''.join(body)}</body></html>\n"
     )
 

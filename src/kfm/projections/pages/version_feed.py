@@ -12,6 +12,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from kfm.model.public_run import Places, ref_id
 from kfm.model.records import RefEntry
+from kfm.projections.pages import file_marks
 from kfm.projections.pages.public_addresses import absolute, feed_path, page_address
 
 MOST = 200  # entries; older ones are left out
@@ -33,6 +34,7 @@ def version_feed(
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         '<feed xmlns="http://www.w3.org/2005/Atom">',
+        file_marks.FEED,
         f"<id>{_urn(ref_id(f'published/{dataset}'))}</id>",
         f"<title>{_text(title)}: versions</title>",
         f"<updated>{_text(moves[-1].ts)}</updated>",

@@ -116,6 +116,48 @@ def test_names_of_people_are_closed_and_public_is_a_decision_that_is_written_dow
     assert "decided so: --public" in Path("kfm.yml").read_text()
 
 
+BURIED = [
+    ("shape", "POINT(-96.54321 39.12345)"),
+    ("where_found", '39°07\'24.4""N 96°32\'35.6""W'),
+    ("remark", "39.12345, -96.54321"),
+    ("link", "https://maps.example.org/?q=39.12345,-96.54321"),
+    ("grid", "14SPH1234554321"),
+    ("a1,b1", '39.12345","-96.54321'),
+]
+
+
+@pytest.mark.parametrize(("columns", "place"), BURIED, ids=[one[0] for one in BURIED])
+def test_graves_with_places_in_any_notation_and_column_are_closed(kfm: Kfm, columns: str, place: str) -> None:
+    rows = "".join(f'{n},human remains,"{place}"\n' for n in range(4))
+    added = kfm("add", put("finds.csv", f"n,c1,{columns}\n{rows}"), "--license", "CC0-1.0", "--dry-run", "--json")
+    assert added.data["sensitivity"] == "closed", "what is named by its values is a sign, too"
+    assert "39" not in added.out + added.err
+
+
+def test_areas_with_a_name_of_sites_are_closed(kfm: Kfm) -> None:
+    ring = [[-96.5, 39.1], [-96.4, 39.1], [-96.4, 39.2], [-96.5, 39.1]]
+    area = {"type": "Feature", "properties": {"n": 1}, "geometry": {"type": "Polygon", "coordinates": [ring]}}
+    body = json.dumps({"type": "FeatureCollection", "features": [area]})
+    assert kfm("add", put("mounds.geojson", body), "--dry-run", "--json").data["sensitivity"] == "closed"
+    assert kfm("add", put("counties.geojson", body), "--dry-run", "--json").data["sensitivity"] == "public"
+
+
+def test_site_numbers_and_numbers_of_people_are_signs_in_any_column_and_depth(kfm: Kfm) -> None:
+    for name, one in (("sites", "14RY{}"), ("calls", "ask 785-555-010{}"), ("codes", "500-10-100{}")):
+        rows = [{"n": n, "deep": {"more": [{"x": one.format(n)}]}} for n in range(4)]
+        found = kfm("add", put(f"a-{name}.json", json.dumps(rows)), "--dry-run", "--json").data
+        assert found["sensitivity"] == "closed" and found["signs"][0]["column"] == "deep more x", name
+    plain = put("plain.csv", "well,log,share\n15-187-21211,2001-02-03,0.12345\n15-187-21212,2001-02-04,0.22345\n")
+    assert kfm("add", plain, "--dry-run", "--json").data["sensitivity"] == "public"
+
+
+def test_a_line_ends_where_a_run_ends_it(kfm: Kfm) -> None:
+    """U+0085 and U+2028 are characters of a value, and a run reads them so."""
+    put("rain.csv", "lat,note,lon\n38.1,a,-97.1\n39.9,b\x85\u2028c,-99.9\n")
+    assert kfm("add", "rain.csv", "--license", "CC0-1.0").code == 0
+    assert declared("rain")["extent"] == {"bbox": [-99.9, 38.1, -97.1, 39.9]}
+
+
 def test_a_closed_dataset_becomes_a_masked_one_by_protect(kfm: Kfm) -> None:
     rows = "".join(f"14RY{n},place {n},{39 + n / 1000},{-96 - n / 1000},late\n" for n in range(12))
     put("finds.csv", SITES.splitlines()[0] + "\n" + rows)

@@ -50,4 +50,16 @@ ADDED: dict[str, Bug] = {
         "if False:",
         f"{ADD}::test_what_cannot_be_read_is_refused_in_one_line_and_nothing_is_written[error.csv]",
     ),
+    "only points are places": Bug(
+        "kfm.app.declarations.source_look:_features",
+        "has_shapes=bool(shapes)",
+        'has_shapes=any(one.get("type") == "Point" for one in shapes)',
+        f"{ADD}::test_areas_with_a_name_of_sites_are_closed",
+    ),
+    "a place in a text is none": Bug(
+        "kfm.app.declarations.sensitivity_signs:_holds_places",
+        "            return True\n",
+        "            pass\n",
+        f"{ADD}::test_graves_with_places_in_any_notation_and_column_are_closed",
+    ),
 }

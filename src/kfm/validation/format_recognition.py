@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -129,7 +130,7 @@ def _second(text: str) -> bool:
 def _looks_like_table(text: str, name: str) -> bool:
     if name.lower().endswith((".csv", ".tsv", ".tab", ".psv")):
         return True
-    lines = [line for line in text.splitlines()[:200] if line.strip() and not line.startswith("#")]
+    lines = [line for line in text.split("\n")[:200] if line.strip() and not line.startswith("#")]
     return len(lines) > 1 and any(
         all(line.count(mark) == lines[0].count(mark) for line in lines[:20]) and mark in lines[0] for mark in DELIMITERS
     )
@@ -145,9 +146,9 @@ def dialect_of(head: bytes, shown: str, *, whole: bool) -> Dialect:
         text = text[: text.rindex("\n") + 1]
     comment = "#" if text.startswith("#") else ""
     if comment:
-        text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#"))
+        text = "".join(line for line in io.StringIO(text) if not line.startswith("#"))
     delimiter = _delimiter(text)
-    rows = [row for row in csv.reader(text.splitlines(keepends=True), delimiter=delimiter) if any(map(str.strip, row))]
+    rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if any(map(str.strip, row))]
     if not rows:
         raise Refused(f"{shown} has no rows", hint="look at its source")
     above = 0 if comment else _preamble(rows)
@@ -167,7 +168,7 @@ def dialect_of(head: bytes, shown: str, *, whole: bool) -> Dialect:
 
 def _delimiter(text: str) -> str:
     """Return the mark that most lines have equally often; a comma if none is in them."""
-    lines = [line for line in text.splitlines()[:200] if line.strip()]
+    lines = [line for line in text.split("\n")[:200] if line.strip()]
     found = []
     for mark in DELIMITERS:
         counts = Counter(len(row) for row in csv.reader(lines, delimiter=mark))

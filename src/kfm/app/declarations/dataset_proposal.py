@@ -75,7 +75,7 @@ def propose(access: Access, wish: Wish) -> Proposal:
     _check_formats(wish, looks)
     stated = _stated(access, wish, looks)
     named = [wish.what.rstrip("/").rpartition("/")[2], dataset, wish.title or stated.title]
-    found = list(dict.fromkeys(one for look in looks for one in signs(look.table, named, has_points=look.has_points)))
+    found = list(dict.fromkeys(one for look in looks for one in signs(look.table, named, has_shapes=look.has_shapes)))
     closed = bool(found) and not wish.public
     notes: list[str] = []
     if not closed:

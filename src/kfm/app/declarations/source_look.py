@@ -67,7 +67,7 @@ class Look(NamedTuple):
     table: dict[str, Sequence[Any]]  # values of the rows that were read
     rows: int
     whole: bool  # all of it was read
-    has_points: bool
+    has_shapes: bool
     bbox: list[float]
     time: str  # of a grid: a moment, or two with / between them
     stated: Stated
@@ -247,7 +247,7 @@ def look_at(file: SourceFile, wanted: str = "") -> Look:
 
 def _look(file: SourceFile, form: str, contract: dict[str, Any], *, whole: bool, **more: Any) -> Look:
     nothing: dict[str, Any] = {
-        "expect": {}, "profiles": [], "table": {}, "rows": 0, "has_points": False, "bbox": [], "time": "",
+        "expect": {}, "profiles": [], "table": {}, "rows": 0, "has_shapes": False, "bbox": [], "time": "",
         "stated": Stated(), "units": {},
     }  # fmt: skip
     return Look(file=file, format=form, contract=contract, whole=whole, **{**nothing, **more})
@@ -319,7 +319,7 @@ def _document(file: SourceFile, form: str, head: bytes, *, whole: bool) -> Look:
     stated = stated_by(document, file.name) if isinstance(document, dict) else Stated()
     if form == "stac":
         items = document.get("features", [document]) if isinstance(document, dict) else []
-        return _look(file, form, {}, whole=True, rows=len(items), stated=stated)
+        return _look(file, form, {}, whole=True, rows=len(items), stated=stated, has_shapes=True)
     if form == "geojson":
         features = document.get("features", [document]) if isinstance(document, dict) else []
         return _features(file, [one for one in features if isinstance(one, dict)], stated)
@@ -346,8 +346,7 @@ def _features(file: SourceFile, features: list[dict[str, Any]], stated: Stated) 
     look = _records(file, "geojson", rows, {}, stated, whole=True) if any(rows) else None
     look = look or _look(file, "geojson", {}, whole=True, rows=len(features), stated=stated)
     shapes = [one["geometry"] for one in features if isinstance(one.get("geometry"), dict)]
-    points = any(shape.get("type") in ("Point", "MultiPoint") for shape in shapes)
-    return look._replace(has_points=points, bbox=_box_of_shapes(features))
+    return look._replace(has_shapes=bool(shapes), bbox=_box_of_shapes(features))
 
 
 def _box_of_shapes(features: list[dict[str, Any]]) -> list[float]:
@@ -374,10 +373,9 @@ def _apart(file: SourceFile, form: str, shown: str) -> Look:
     table = said["sample"]
     profiles = [_columnar(name, values, said) for name, values in table.items()]
     expect: dict[str, Any] = {"crs": crs} if said.get("places") and crs else {}
-    points = "Point" in said.get("geometry", []) or "MultiPoint" in said.get("geometry", [])
     return _look(
         file, form, {}, whole=said["whole"], expect=expect, profiles=profiles, table=table, rows=said["rows"],
-        has_points=points, bbox=box[:2] + box[-2:] if len(box) == 4 else [],
+        has_shapes=bool(said.get("geometry")), bbox=box[:2] + box[-2:] if len(box) == 4 else [],
     )  # fmt: skip
 
 

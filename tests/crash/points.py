@@ -80,7 +80,7 @@ BOUNDARIES = (
 
 _FS = (
     "make_dirs", "rmdir", "create", "open_append", "open_write", "truncate", "sync", "sync_dir", "link", "unlink",
-    "replace", "close",
+    "replace", "sync_all", "close",
 )  # fmt: skip
 
 

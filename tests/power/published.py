@@ -6,21 +6,23 @@ the next one finds them there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from random import Random
 from typing import Any, NamedTuple
 
 import msgspec
 
+from kfm.delivery import public_layout
 from kfm.errors import KfmError
 from kfm.fsio import REAL, Fs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest as digest_of
-from kfm.model.ports import Lock
+from kfm.model.ports import Lock, PublicFile
 from kfm.model.records import Receipt
 from kfm.projections.file_paths import version_path
+from kfm.sinks import folder_publisher
 from kfm.sinks.folder_publisher import FilesPublisher
 from tests.power.installation import ITEMS, Installation
 from tests.power.schedules import JOURNAL, OBJECTS, Broken
@@ -28,7 +30,12 @@ from tests.power.simfs import PowerCut, SimFs
 from tests.power.walks import Heard, Journal, Stored, small_rows
 
 PUBLIC, PRIVATE = "/public", "/kfm"
-UNFINISHED = ".publishing"  # the one name under which a file may be half written
+UNFINISHED = ".publishing"  # the one name under which a file may be half written,
+MANY = "/.publishing-many/"  # and the folder in which several may
+
+
+def unfinished(path: str) -> bool:
+    return path.endswith("/" + UNFINISHED) or MANY in path
 
 
 class Reader:
@@ -55,7 +62,7 @@ class Reader:
     def check(self, found: dict[str, bytes]) -> None:
         """`found`: every published file there is, by its path."""
         for path, body in found.items():
-            if not path.endswith("/" + UNFINISHED) and (path, digest_of(body)) not in self.given:
+            if not unfinished(path) and (path, digest_of(body)) not in self.given:
                 raise Broken(f"{path} is not whole")
         for path, digest in self.done.items():
             if path not in found:
@@ -84,6 +91,14 @@ class Watched(FilesPublisher):
         self._reader.give(path, digest)
         super().write_file(path, digest, size, key, body)
         self._reader.publish(path, digest)
+
+    def write_files(self, folder: str, files: Iterable[PublicFile], check: Callable[[], None]) -> None:
+        files = list(files)
+        for each in files:
+            self._reader.give(each.path, each.digest)
+        super().write_files(folder, files, check)
+        for each in files:
+            self._reader.publish(each.path, each.digest)
 
     def remove_file(self, path: str, key: str, check: Callable[[], None]) -> None:
         self._reader.take_back(path)
@@ -122,6 +137,9 @@ class WithoutFileSync(Disk):
     def sync(self, fd: int) -> None:
         pass
 
+    def sync_all(self, path: str) -> None:
+        pass
+
 
 class WithoutFolderSync(Disk):
     """A publisher that forgets to sync its folders."""
@@ -144,7 +162,7 @@ def published(fs: SimFs) -> dict[str, bytes]:
 
 
 def finished(fs: SimFs) -> dict[str, bytes]:
-    return {path: body for path, body in published(fs).items() if not path.endswith("/" + UNFINISHED)}
+    return {path: body for path, body in published(fs).items() if not unfinished(path)}
 
 
 def start(fs: SimFs, heard: Heard, reader: Reader, disk: type[Disk]) -> Installation:
@@ -198,10 +216,22 @@ class Uninterrupted(NamedTuple):
     named: list[int]
 
 
+@contextmanager
+def layout(*, together: bool) -> Iterator[None]:
+    """With `together`, all files of a version are synced together and shared with others."""
+    before = public_layout.FILES, folder_publisher.MANY
+    if together:
+        public_layout.FILES, folder_publisher.MANY = 0, 1
+    try:
+        yield
+    finally:
+        public_layout.FILES, folder_publisher.MANY = before
+
+
 @lru_cache
-def uninterrupted() -> Uninterrupted:
+def uninterrupted(*, together: bool = False) -> Uninterrupted:
     fs, heard, reader = Counting(Random(0)), Heard(), Reader()
-    with small_rows():
+    with small_rows(), layout(together=together):
         result = work(fs, heard, reader).result()
     assert len(heard.receipts) == len(ITEMS) and len(fs.named) > len(finished(fs))
     return Uninterrupted(result, finished(fs), fs.steps, fs.named)
@@ -227,12 +257,12 @@ def same_in_the_end(found: dict[str, bytes], files: dict[str, bytes]) -> bool:
 class Played:
     """One installation with a few interruptions: kills first, and then the power is cut."""
 
-    def __init__(self, seed: int, disk: type[Disk] = Disk) -> None:
-        expected = uninterrupted()
+    def __init__(self, seed: int, disk: type[Disk] = Disk, *, together: bool = False) -> None:
+        expected = uninterrupted(together=together)
         random = Random(seed)
         fs, heard, reader = SimFs(random), Heard(), Reader()
         self.kills = self.cuts = self.published_before = 0
-        with small_rows():
+        with small_rows(), layout(together=together):
             try:
                 for power in random.choice(((True,), (True, True), (False, True), (False, True), (False, False, True))):
                     fs.fuel = random.choice((random.randint(1, expected.steps), self._soon(random, power, expected)))

@@ -346,6 +346,15 @@ class SimFs(Fs):
         file.log = []
         self.step()
 
+    def sync_all(self, path: str) -> None:
+        """The bytes of the files in this folder are kept, and no name."""
+        self.step("sync_all", path)
+        for file in self._folder(path).entries.values():
+            if isinstance(file, File):
+                file.disk = bytes(file.data)
+                file.log = []
+        self.step()
+
     def start_writing_back(self, fd: int, offset: int, size: int) -> None:
         """A hint; what it might bring to the disk early, a cut may keep anyway."""
 

@@ -15,13 +15,13 @@ SEEDS = 1_000
 SHARDS = 20
 
 
-def sweep(part: str, seeds: range) -> None:
+def sweep(part: str, seeds: range, *, together: bool = False) -> None:
     """Play every seed; the first failures name their seeds, to be had again by `Played(seed)`."""
     found: Counter[str] = Counter()
     failed = []
     for seed in seeds:
         try:
-            played = Played(seed)
+            played = Played(seed, together=together)
         except Broken as problem:
             failed.append(f"seed {seed}: {problem}")
             if len(failed) == 20:
@@ -44,6 +44,12 @@ def test_what_was_published_is_there_and_whole_after_every_cut(shard: int) -> No
     sweep(f"walks {shard}", range(shard * each, (shard + 1) * each))
 
 
+@pytest.mark.parametrize("shard", sampled(range(SHARDS)))
+def test_files_that_were_synced_together_are_there_and_whole_after_every_cut(shard: int) -> None:
+    each = SEEDS // SHARDS
+    sweep(f"together {shard}", range(shard * each, (shard + 1) * each), together=True)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("shard", range(10))
 def test_what_was_published_is_there_after_a_great_many_cuts(shard: int) -> None:
@@ -58,13 +64,14 @@ def test_the_scenario_publishes_every_kind_of_file_and_some_of_them_twice() -> N
     assert len(alone.named) > len(alone.files), "no pointer was ever replaced, no file removed"
 
 
+@pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("disk", [WithoutFileSync, WithoutFolderSync])
-def test_a_publisher_that_does_not_sync_is_found_out(disk: type[Disk]) -> None:
+def test_a_publisher_that_does_not_sync_is_found_out(disk: type[Disk], together: bool) -> None:
     found = 0
-    for seed in range(60):
+    for seed in range(30):
         try:
-            Played(seed, disk)
+            Played(seed, disk, together=together)
         except Broken:
             found += 1
-    tally("power-published", disk.__name__, (0, 60), seeded_bugs=1, seeds_that_found_the_bug=found)
-    assert found > 6
+    tally("power-published", disk.__name__, (0, 30), seeded_bugs=1, seeds_that_found_the_bug=found)
+    assert found > 3

@@ -8,6 +8,26 @@ ROWS = "tests/engine/test_partition_rows.py"
 SHARED = "tests/delivery/test_shared_files.py"
 
 PARTITIONS: dict[str, Bug] = {
+    "files that are named together are not synced": Bug(
+        "kfm.sinks.folder_publisher:FilesPublisher._write_many",
+        "fs.sync_all(apart)",
+        "pass",
+        "tests/power/test_published.py::test_files_that_were_synced_together_are_there_and_whole_after_every_cut",
+    ),
+    "files get their names during a freeze": Bug(
+        "kfm.sinks.folder_publisher:FilesPublisher._write_many",
+        "                fs.sync_all(apart)\n                check()\n",
+        "                fs.sync_all(apart)\n",
+        "tests/delivery/test_many_files.py::"
+        "test_files_of_a_dataset_that_was_frozen_while_they_were_written_get_no_name",
+    ),
+    "a withdrawal leaves unfinished shared files": Bug(
+        "kfm.sinks.folder_publisher:FilesPublisher.remove_rest",
+        "self._fs.remove_tree(os.path.join(shared, _UNFINISHED_MANY))",
+        "pass",
+        "tests/delivery/test_many_files.py::"
+        "test_after_a_kill_at_any_call_of_the_disk_the_next_command_leaves_what_is_live_and_nothing_else",
+    ),
     "each partition reads its source again": Bug(
         "kfm.updaters.transforms.transform_updater:DeclaredUpdater._once",
         "if what not in made:",

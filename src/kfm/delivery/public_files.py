@@ -13,7 +13,7 @@ from kfm.model import manifests, refs
 from kfm.model.keys import digest, output_key
 from kfm.model.outbox_messages import PUBLIC as PUBLIC
 from kfm.model.outbox_messages import OutboxTx
-from kfm.model.ports import Log, Objects, Publisher, State, Tx
+from kfm.model.ports import Log, Objects, PublicFile, Publisher, State, Tx
 from kfm.model.records import LedgerEntry, Receipt, RefEntry, SinkPosition
 from kfm.projections.file_paths import (
     checkpoint_path,
@@ -214,14 +214,26 @@ class Telling:
         made = self._state.ledger.version(dataset, version)
         maker = (made.updater_id, made.updater_version) if made else ("", "")
         self._is_noted = self._is_noted or self._layout.is_large(version)
-        for entry in self._layout.entries(version, base):
-            path, body = self._layout.path(version, entry), self._checked(_chunks(objects, entry.digest))
-            write(path, entry.digest, entry.size, output_key(*maker, entry.key, entry.digest), body)
-        # The listing, for readers who see only the files.
-        for each in self._layout.listings(version, base):
-            pieces = _chunks(objects, each.object) if each.object else manifests.listing(objects, version)
-            key = f"published/{dataset}/{version}/manifest"
-            write(each.path, each.digest, each.size, key, self._checked(pieces))
+        folder = shared_folder(dataset) if self._layout.is_shared(version) else version_path(dataset, version)
+        files = (
+            PublicFile(
+                self._layout.path(version, entry),
+                entry.digest,
+                entry.size,
+                output_key(*maker, entry.key, entry.digest),
+                _chunks(objects, entry.digest),
+            )
+            for entry in self._layout.entries(version, base)
+        )
+        self._publisher.write_files(folder, files, self._check)
+        # The listing, for readers who see only the files. Its root is written when all that it names is durable.
+        *parts, root = (
+            PublicFile(each.path, each.digest, each.size, f"published/{dataset}/{version}/manifest", body)
+            for each in self._layout.listings(version, base)
+            for body in [_chunks(objects, each.object) if each.object else manifests.listing(objects, version)]
+        )
+        self._publisher.write_files(folder, parts, self._check)
+        self._publisher.write_files(folder, [root], self._check)
         for path, envelope in self._lists(version):
             key = f"published/{dataset}/{version}/list"
             write(path, digest(envelope), len(envelope), key, self._checked(iter([envelope])))

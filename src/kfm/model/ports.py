@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, NamedTuple, Protocol
 
 from kfm.model.lineage_edges import Edge, Use
 from kfm.model.outbox_messages import Letter
@@ -501,11 +501,25 @@ class Outside(Protocol):
         """Return the differences from the expected paths and digests; the folders in `gone` must not exist."""
 
 
+class PublicFile(NamedTuple):
+    """A file to publish. `body` is read only if the file must be written."""
+
+    path: str
+    digest: str
+    size: int
+    key: str
+    body: Iterable[bytes]
+
+
 class Publisher(Outside, Protocol):
     """The only way to change anything outside. A noop publisher records the same trace."""
 
     def write_file(self, path: str, digest: str, size: int, key: str, body: Iterable[bytes]) -> None:
         """Write a file. `body` is read, under the publisher's lock, only if the file must be written."""
+
+    def write_files(self, folder: str, files: Iterable[PublicFile], check: Callable[[], None]) -> None:
+        """Write files; all are durable when this returns. Unfinished ones are below `folder`. `check` is called under
+        the publisher's lock before files get their names."""
 
     def remove_file(self, path: str, key: str, check: Callable[[], None]) -> None:
         """Remove a file; a missing file is no error. `check` is called under the publisher's lock before the

@@ -18,11 +18,14 @@ from kfm.fsio import REAL, Fs, digest_at, read_whole, write_apart
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest as digest_of
 from kfm.model.names import check_path
-from kfm.model.ports import Lock
+from kfm.model.ports import Lock, PublicFile
 from kfm.model.records import Difference
 from kfm.sinks.noop import TracingPublisher
 
 _UNFINISHED = ".publishing"  # in each folder: the temporary name of a file until it is complete
+_UNFINISHED_MANY = ".publishing-many"  # a folder of files that are written together, until all are complete
+MANY = 16  # so many files, or more, are synced together
+BATCH_FILES, BATCH_BYTES = 512, 16 << 20  # files that are written under one lock, so that no process waits long
 
 
 class FilesPublisher(TracingPublisher):
@@ -72,10 +75,7 @@ class FilesPublisher(TracingPublisher):
                 found = digest_at(self._fs, target)
                 if found != digest and self._fs.exists(target):
                     if not path.startswith("receipts/") or not found:
-                        raise Corrupt(
-                            f"published file {path} was altered",
-                            hint="check the file and remove it, then run `kfm resume`",
-                        )
+                        raise _altered(path)
                     with _as_storage_failed():
                         self._fs.replace(target, f"{target}.set-aside-{found[7:19]}")
                 if found != digest:
@@ -87,6 +87,60 @@ class FilesPublisher(TracingPublisher):
             if not path.startswith("datasets/") or not isinstance(problem.__cause__, FileNotFoundError):
                 raise
         self._note("write_file", path, digest, size, key)
+
+    def write_files(self, folder: str, files: Iterable[PublicFile], check: Callable[[], None]) -> None:
+        """Write files, as `write_file` does. Many are written and synced together, and then get their names: a file
+        under its name is always complete. All are durable when this returns.
+        """
+        apart = os.path.join(self._place(folder), _UNFINISHED_MANY)
+        if self._fs.exists(apart):
+            with self._turn(), _as_storage_failed():
+                self._fs.remove_tree(apart)  # left by a killed process
+        for batch in _batches(files):
+            if len(batch) < MANY:
+                super().write_files(folder, batch, check)
+                continue
+            with self._turn(), _as_storage_failed():
+                self._write_many(apart, batch, check)
+            for each in batch:
+                self._note("write_file", *each[:4])
+
+    def _write_many(self, apart: str, batch: Sequence[PublicFile], check: Callable[[], None]) -> None:
+        fs, targets = self._fs, [self._place(each.path) for each in batch]
+        ready: dict[str, str] = {}  # temporary path → path
+        check()
+        try:
+            fs.remove_tree(apart)  # left by a process that was killed meanwhile
+            for each, target in zip(batch, targets, strict=True):
+                if (found := digest_at(fs, target)) == each.digest:
+                    continue
+                if found or fs.exists(target):
+                    raise _altered(each.path)
+                pieces = iter(each.body)
+                first = next(pieces, b"")  # read before anything is created: an unreadable body raises here
+                if not ready:
+                    fs.make_dirs(apart, 0o755)
+                temporary = os.path.join(apart, str(len(ready)))
+                if write_apart(fs, temporary, chain([first], pieces), mode=0o644, synced=False) != each.digest:
+                    raise _other_bytes()
+                ready[temporary] = target
+            if ready:
+                fs.sync_all(apart)
+                check()
+            for folder in dict.fromkeys(map(os.path.dirname, ready.values())):
+                if not fs.is_dir(folder):
+                    fs.make_dirs(folder, 0o755)
+            for temporary, target in ready.items():
+                fs.replace(temporary, target)
+            # Also the folders of files that were there: the process that named them may have died before the sync.
+            for folder in dict.fromkeys([*map(os.path.dirname, targets), *([apart] if ready else [])]):
+                fs.sync_dir(folder)
+            fs.remove_tree(apart)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                fs.remove_tree(apart)
+                self._without_empty(os.path.dirname(apart))
+            raise
 
     def has_file(self, path: str, digest: str) -> bool:
         """Return whether a file with these bytes is there."""
@@ -117,6 +171,10 @@ class FilesPublisher(TracingPublisher):
                 self._fs.unlink(os.path.join(beside, _UNFINISHED))
             if self._fs.is_dir(beside):
                 self._fs.sync_dir(beside)
+            shared = os.path.join(os.path.dirname(beside), "files")  # of versions that share their files
+            if self._fs.exists(os.path.join(shared, _UNFINISHED_MANY)):
+                self._fs.remove_tree(os.path.join(shared, _UNFINISHED_MANY))
+                self._fs.sync_dir(self._without_empty(shared))
 
     def sync_removed(self, check: Callable[[], None]) -> None:
         """Make removals durable: remove unfinished files next to the removed ones, and folders that are empty now, and
@@ -220,9 +278,7 @@ class FilesPublisher(TracingPublisher):
                     self._made.add(folder)
                 whole = chain([first], pieces)
                 if write_apart(self._fs, temporary, whole, mode=0o600 if private else 0o644) != digest:
-                    raise Corrupt(
-                        "the bytes to publish do not have the expected digest", hint="run `kfm doctor --deep`"
-                    )
+                    raise _other_bytes()
                 self._fs.replace(temporary, target)
             except BaseException:
                 with contextlib.suppress(OSError):
@@ -241,6 +297,28 @@ class FilesPublisher(TracingPublisher):
             return int(msgspec.json.decode(read_whole(self._fs, path)).get("seq", 0))
         except (OSError, ValueError, AttributeError, msgspec.MsgspecError):
             return 0
+
+
+def _altered(path: str) -> Corrupt:
+    return Corrupt(f"published file {path} was altered", hint="check the file and remove it, then run `kfm resume`")
+
+
+def _other_bytes() -> Corrupt:
+    return Corrupt("the bytes to publish do not have the expected digest", hint="run `kfm doctor --deep`")
+
+
+def _batches(files: Iterable[PublicFile]) -> Iterator[list[PublicFile]]:
+    """Yield the files in batches that are written under one lock."""
+    batch: list[PublicFile] = []
+    size = 0
+    for each in files:
+        batch.append(each)
+        size += each.size
+        if len(batch) == BATCH_FILES or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 @contextlib.contextmanager
@@ -262,7 +340,9 @@ def _files_below(folder: str, name: str) -> Iterator[str]:
         return
     for each in names:
         below = os.path.join(folder, each)
+        if each in (_UNFINISHED, _UNFINISHED_MANY):
+            continue
         if os.path.isdir(below) and not os.path.islink(below):
             yield from _files_below(below, f"{name}/{each}")
-        elif each != _UNFINISHED:
+        else:
             yield f"{name}/{each}"

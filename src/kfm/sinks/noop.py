@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest as digest_of
+from kfm.model.ports import PublicFile
 from kfm.model.records import Difference, Effect
 
 
@@ -31,6 +32,14 @@ class TracingPublisher:
         """Return True: what was reported as published is taken to be there."""
         return True
 
+    def write_file(self, path: str, digest: str, size: int, key: str, body: Iterable[bytes]) -> None:
+        raise NotImplementedError
+
+    def write_files(self, folder: str, files: Iterable[PublicFile], check: Callable[[], None]) -> None:  # noqa: ARG002
+        """Write one file after the other."""
+        for path, digest, size, key, body in files:
+            self.write_file(path, digest, size, key, _checked(body, check))
+
     def sync_removed(self, check: Callable[[], None]) -> None:
         """Do nothing: a removal is durable at once."""
 
@@ -46,6 +55,12 @@ class TracingPublisher:
                 dry_run=self._dry_run,
             )
         )
+
+
+def _checked(body: Iterable[bytes], check: Callable[[], None]) -> Iterator[bytes]:
+    """Yield the body of a file after a check: the publisher now holds its lock and is about to write."""
+    check()
+    yield from body
 
 
 class NoopPublisher(TracingPublisher):

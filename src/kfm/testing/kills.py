@@ -19,7 +19,7 @@ from kfm.app.session.session import Mode, Session, load, open_tables, session_on
 from kfm.config import DatasetConfig, Resolved
 from kfm.model.updater import Updater
 
-_DELIVERIES = ("write_file", "update_metadata", "emit_event", "remove_file")
+_DELIVERIES = ("write_file", "write_files", "update_metadata", "emit_event", "remove_file")
 
 
 class Boundaries:

@@ -248,7 +248,7 @@ def _checkpoints(folder: str, heads: Sequence[Verifier]) -> Iterator[Check]:
 def _files(folder: str, below: str) -> Iterator[str]:
     """Yield the paths of all files below a part of the folder, except unfinished ones."""
     for top, folders, names in os.walk(os.path.join(folder, below)):
-        folders.sort()
+        folders[:] = sorted(name for name in folders if name != ".publishing-many")
         for name in sorted(names):
             if name != ".publishing":
                 yield os.path.relpath(os.path.join(top, name), folder).replace(os.sep, "/")

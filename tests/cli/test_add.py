@@ -252,7 +252,7 @@ def test_other_slips_of_the_user_name_their_cure(kfm: Kfm, tmp_path: Path) -> No
     put("wells.csv", WELLS)
     assert "there is no file 'well.csv'" in kfm("add", "well.csv").complaint
     (tmp_path / "outside.csv").write_text(WELLS)
-    assert "copy it there, then `kfm add data/outside.csv`" in kfm("add", "../outside.csv").complaint
+    assert "--copy copies it to data/outside.csv" in kfm("add", "../outside.csv").complaint
     os.symlink("wells.csv", "link.csv")
     assert "name the file itself: wells.csv" in kfm("add", "link.csv").complaint
     assert "is not an SPDX licence" in kfm("add", "wells.csv", "--license", "free").complaint
@@ -443,3 +443,27 @@ def test_a_kill_before_the_rename_leaves_kfm_yml_as_it_was(kfm: Kfm, monkeypatch
     assert Path("kfm.yml").read_bytes() == before
     assert kfm("add", "wells.csv", "--name", "again").code == 0, "what was left does not stand in the way"
     assert not Path("kfm.yml.new").exists()
+
+
+def test_a_file_outside_of_the_folder_is_copied_and_added(kfm: Kfm, tmp_path: Path) -> None:
+    outside = tmp_path / "wells.csv"
+    outside.write_text(WELLS)
+    added = kfm("add", "../wells.csv", "--copy", "--license", "CC0-1.0")
+    assert added.code == 0, added.err
+    assert Path("data/wells.csv").read_text() == WELLS == outside.read_text() and os.listdir("data") == ["wells.csv"]
+    (source,) = declared("wells")["sources"].values()  # type: ignore[attr-defined]
+    assert source["uri"] == "data/wells.csv"
+    again = kfm("add", "../wells.csv", "--copy", "--name", "others", "--license", "CC0-1.0")
+    assert again.code == 0, again.err
+
+
+def test_a_copy_replaces_no_file_and_a_refused_one_is_removed(kfm: Kfm, tmp_path: Path) -> None:
+    (tmp_path / "wells.csv").write_text(WELLS)
+    put("data/wells.csv", "mine\n1\n")
+    assert "'data/wells.csv' is another file" in kfm("add", "../wells.csv", "--copy").complaint
+    assert Path("data/wells.csv").read_text() == "mine\n1\n"
+    (tmp_path / "noise.bin").write_bytes(bytes(range(256)))
+    assert kfm("add", "../noise.bin", "--copy").code != 0
+    assert os.listdir("data") == ["wells.csv"] and not Path("kfm.yml").exists()
+    for words in (["https://example.org/x.csv"], [".."], ["../wells.csv", "--dry-run"]):
+        assert kfm("add", "--copy", *words).code == 3

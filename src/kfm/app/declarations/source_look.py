@@ -139,7 +139,7 @@ def _uri_of(resolved: Resolved, path: str, shown: str) -> str:
     name = os.path.basename(path)
     raise BadInput(
         f"{printable(shown, 200)} is outside of the folder of kfm.yml",
-        hint=f"copy it there, then `kfm add data/{name}`; or name its folder under `read_from:`",
+        hint=f"--copy copies it to data/{name}; or name its folder under `read_from:`",
     )
 
 

@@ -46,6 +46,7 @@ def arguments(parser: Parser) -> None:
     parser.add_argument("--license", default="", metavar="ID", help="an SPDX id, such as CC-BY-4.0")
     parser.add_argument("--format", default="", metavar="FORMAT", help="if it is not recognised: csv, json, …")
     parser.add_argument("--member", default="", metavar="PATH", help="the file to read in an archive")
+    parser.add_argument("--copy", action="store_true", help="copy the file into data/ first, from any folder")
     parser.add_argument("--public", action="store_true", help="you have looked: it may be public as it is")
     parser.add_argument("--yes", action="store_true", help="ask nothing, write what is proposed")
     parser.add_argument("--dry-run", action="store_true", help="show everything, write nothing")
@@ -67,9 +68,28 @@ class _Base(NamedTuple):
 
 def add(options: argparse.Namespace, screen: Screen) -> int:
     base = _base(options)
+    if not options.copy:
+        return _add(options, screen, base, options.what) or 0
+    if options.dry_run:
+        raise BadInput("--copy writes a file, and --dry-run writes none", hint="leave one of the two out")
+    from kfm.app.declarations.file_copy import copied_file, remove_copy
+
+    with config_lock(base.resolved.root, from_environment()):
+        path, is_new = copied_file(base.resolved, options.what, os.getcwd())
+    code = None
+    try:
+        code = _add(options, screen, base, path)
+    finally:
+        if is_new and code is None:
+            remove_copy(path)
+    return code or 0
+
+
+def _add(options: argparse.Namespace, screen: Screen, base: _Base, what: str) -> int | None:
+    """Add a file, an address or a folder, and return the exit code; None if the user does not want what is proposed."""
     clock = from_environment()
     wish = Wish(
-        what=options.what, name=options.name, title=options.title, description=options.description,
+        what=what, name=options.name, title=options.title, description=options.description,
         license=options.license, format=options.format, member=options.member, public=options.public,
     )  # fmt: skip
     found = propose(Access(base.resolved, clock, os.getcwd()), wish)
@@ -82,7 +102,7 @@ def add(options: argparse.Namespace, screen: Screen) -> int:
         return _report(screen, found, predicted, [], difference(b"" if base.is_new else base.body, body, base.name))
     if not _agreed(options, screen, found, base.name):
         screen.say("nothing was written")
-        return 0
+        return None
     with config_lock(base.resolved.root, clock):
         now = _base(options)
         replace_config(now.resolved.path, with_dataset(now.body, now.name, found.dataset, found.block), _around(now))

@@ -18,7 +18,7 @@ RECORDED: dict[str, Bug] = {
         f"{MAINTENANCE}::test_a_repair_of_everything_leaves_one_receipt_and_none_if_nothing_differs",
     ),
     "an entry about a sink makes the sink pending again": Bug(
-        "kfm.delivery.followers:is_followed",
+        "kfm.model.outbox_messages:is_followed",
         'return entry.op_type not in ("catalog", "sinks")',
         "return True",
         f"{MAINTENANCE}::test_a_catalog_that_is_built_leaves_an_entry_that_no_sink_follows",

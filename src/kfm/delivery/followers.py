@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from kfm.clock import Clock, rfc3339
 from kfm.errors import Busy, Corrupt, Frozen, KfmError, Refused, Unavailable
 from kfm.model import refs
-from kfm.model.outbox_messages import DeadLetter, Letter, Stopped
+from kfm.model.outbox_messages import DeadLetter, Letter, Stopped, is_followed
 from kfm.model.ports import Lock, Log, Sink, State, Tx
 from kfm.model.public_run import PublicRun
 from kfm.model.records import LedgerEntry
@@ -246,12 +246,6 @@ class _Following:
     def _holds(self, entry: LedgerEntry) -> bool:
         """Return whether a freeze flag holds an entry back. An entry that withdraws something is never held back."""
         return not _withdraws(entry) and is_frozen(self._state, entry.dataset)
-
-
-def is_followed(entry: LedgerEntry) -> bool:
-    """Return whether sinks are notified of an entry. An entry about the sinks themselves would make them pending again
-    without end."""
-    return entry.op_type not in ("catalog", "sinks")
 
 
 def _newest(state: State, cursor: int) -> int:

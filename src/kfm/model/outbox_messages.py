@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 from kfm.model import refs
-from kfm.model.records import Record, RefMove, SinkPosition
+from kfm.model.records import LedgerEntry, Record, RefMove, SinkPosition
 
 PUBLIC = "publish"  # the sink that writes the public files
 
@@ -169,3 +169,9 @@ class OutboxTx(Outbox, Protocol):
     def complete(self, run: PendingRun, body: bytes) -> bool:
         """Store the completion of a pending run in place of its record. Return whether that was as the caller knew it:
         if another process has changed it, nothing is stored."""
+
+
+def is_followed(entry: LedgerEntry) -> bool:
+    """Return whether sinks are notified of an entry. An entry about the sinks themselves would make them pending again
+    without end."""
+    return entry.op_type not in ("catalog", "sinks")

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from kfm.app.metadata.graph_sink import graph_follower, graph_sink, statements
 from kfm.app.session.backends import sink_lock
 from kfm.app.session.session import Session
-from kfm.delivery.followers import Follower, is_followed, taking_turns
+from kfm.delivery.followers import Follower, taking_turns
 from kfm.delivery.public_runs import public_run
-from kfm.model.outbox_messages import Letter
+from kfm.model.outbox_messages import Letter, is_followed
 from kfm.model.public_run import PublicRun
 from kfm.projections import cypher
 from kfm.sinks.neo4j import GraphSink

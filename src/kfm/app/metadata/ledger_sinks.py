@@ -9,6 +9,7 @@ from kfm.app.session.backends import sink_lock
 from kfm.app.session.session import Session
 from kfm.errors import BadInput, KfmError
 from kfm.model import refs
+from kfm.model.outbox_messages import is_followed
 
 if TYPE_CHECKING:
     from kfm.delivery.followers import Follower, Progress
@@ -58,9 +59,9 @@ def _pass_over(session: Session) -> set[str]:
             cursors[name] = outbox.cursor(name)
     newest = 0
     for entry in ledger.entries(after=min(cursors.values()), limit=_FEW + 1) if cursors else ():
-        newest = entry.index
-        if _publishes(entry) or newest > min(cursors.values()) + _FEW:
-            cursors = {name: cursor for name, cursor in cursors.items() if cursor >= newest}
+        newest = entry.index if is_followed(entry) else newest
+        if _publishes(entry) or entry.index > min(cursors.values()) + _FEW:
+            cursors = {name: cursor for name, cursor in cursors.items() if cursor >= entry.index}
             if not cursors:
                 return set()
     behind = [name for name, cursor in cursors.items() if cursor < newest]

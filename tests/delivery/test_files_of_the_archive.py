@@ -1,12 +1,15 @@
-"""Pages and catalog never replace or remove a file of the archive that KFM did not write."""
+"""Pages and catalog never replace or remove a file of the archive that KFM did not write, and say what its settings
+say."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from kfm.app.maintenance.doctor import at_a_glance
+from kfm.app.maintenance.maintenance_records import build_catalog
 from kfm.app.metadata import catalogs, pages_sink
 from kfm.app.runs.settlement import settle_session
 from kfm.app.stewards.public_repair import compare_all, repair_all
@@ -101,3 +104,56 @@ def test_a_catalog_of_kfm_is_taken_over_when_the_state_forgot_it(site: Site) -> 
             tx.outbox.forget_notes("catalog")
         site.publish(session, {"a": "2", "b": "3"})
         assert not session.sink_problems and catalogs.differences(session) == []
+
+
+@pytest.fixture
+def pair(place: Path) -> Site:
+    site = Site(place / "pair", ("demo", "second"), more=MORE + "archive: {name: Before}\n")
+    with site.open() as session:
+        for name in ("demo", "second"):
+            site.publish(session, {"a": "1"}, name)
+    file = site.folder / "kfm.yml"
+    file.write_text(file.read_text().replace("name: Before", "name: After"))
+    return site
+
+
+def names(site: Site) -> dict[str, bool]:
+    paths = ("index.html", "datasets/demo/index.html", "datasets/second/index.html")
+    return {path: "After" in (site.folder / "public" / path).read_text() for path in paths}
+
+
+def test_the_next_publication_writes_all_pages_with_changed_settings(pair: Site) -> None:
+    with pair.open() as session:
+        pair.publish(session, {"a": "2"})
+    assert all(names(pair).values())
+
+
+def test_kfm_catalog_build_writes_the_pages_with_changed_settings(pair: Site) -> None:
+    assert not any(names(pair).values())
+    with pair.open() as session:
+        counts, receipts = build_catalog(session, reason="a test")
+        assert counts["pages"] >= 3 and len(receipts) == 1
+        assert build_catalog(session, reason="a test")[0]["pages"] == 0
+    assert all(names(pair).values())
+
+
+def test_the_pages_of_a_frozen_dataset_stay_when_pages_are_built(pair: Site) -> None:
+    with pair.open() as session:
+        pair.operate(session, "freeze", {}, "second")
+        pages_sink.build(session)
+    assert names(pair) == {"index.html": True, "datasets/demo/index.html": True, "datasets/second/index.html": False}
+
+
+def test_pages_link_to_a_catalog_in_the_public_folder(place: Path) -> None:
+    site = Site(place / "linked", more=MORE)
+    file = site.folder / "kfm.yml"
+    with site.open() as session:
+        site.publish(session, {"a": "1"})
+    assert "STAC" not in (site.folder / "public/index.html").read_text()
+    file.write_text(file.read_text().replace("catalog: file:catalog", "catalog: file:public/catalog"))
+    with site.open() as session:
+        site.publish(session, {"a": "2"})
+    for path in ("index.html", "datasets/demo/index.html"):
+        page = site.folder / "public" / path
+        found = re.findall(r'href="([^"]*(?:catalog|collection)\.json[^"]*)"', page.read_text())
+        assert found and all((page.parent / link).is_file() for link in found), found

@@ -43,6 +43,7 @@ class Paged(Record, frozen=True):
     picture: str = ""  # its map, small, as SVG
     moves: int = 0  # the number of the last move of the published ref that they show
     more: dict[str, str] = {}  # the files for programs, by path like the pages: a withdrawn dataset keeps its feed
+    places: str = ""  # of the front page: the digest of what the archive says about itself
 
 
 _NOTHING = Paged(files={})
@@ -65,6 +66,8 @@ class PageLetters:
     def __call__(self, entries: Sequence[LedgerEntry]) -> Iterator[Letter]:
         moved = sorted({dataset for entry in entries for dataset in concerned(entry)})
         if moved:
+            if self._is_said_otherwise():
+                moved = sorted({*moved, *self.changeable()})
             yield from self.letters(moved, entries[-1].index, entries[-1].run_id)
 
     def letters(self, datasets: Sequence[str], index: int = 0, run_id: str = "") -> Iterator[Letter]:
@@ -83,11 +86,28 @@ class PageLetters:
         fronts = self.fronts({**known, **now})
         for path, body in fronts.items():
             yield Letter(index=index, run_id=run_id, dataset="", key=path, body=body)
-        now[""] = Paged(files={}, more={path: digest(body) for path, body in fronts.items() if path != PAGE})
+        others = {path: digest(body) for path, body in fronts.items() if path != PAGE}
+        now[""] = Paged(files={}, more=others, places=self._said())
         gone += [("", path) for path in known.get("", _NOTHING).more if path not in fronts]
         for dataset, path in gone:
             yield Letter(index=index, run_id=run_id, dataset=dataset, key=path, body=None)
         self._done.update(now)
+
+    def changeable(self) -> list[str]:
+        """Return the datasets that have pages, by name, except those that are frozen: their pages stay as they are."""
+        return sorted(name for name in self.told() if name and not is_frozen(self._state, name))
+
+    def _said(self) -> str:
+        return digest(canonical(self._places()))
+
+    def _is_said_otherwise(self) -> bool:
+        """Return whether the archive says something else about itself than when pages were last written."""
+        body = self._state.outbox.note(PAGES, "")
+        try:
+            before = "" if body is None else _decoder.decode(body).places
+        except msgspec.MsgspecError:
+            return False
+        return before not in ("", self._said())
 
     def note(self, tx: Tx) -> None:
         """Store, for each dataset that was reported, the facts about its page, in the transaction that advances the

@@ -287,4 +287,5 @@ class Places(Record, frozen=True):
     namespace: str = "kfm"  # the short name of the archive in catalogs
     public_url: str = ""  # https://… of the public folder, without a slash at the end; empty: not known
     pages: bool = False  # the public folder has pages for people
+    catalog: str = ""  # the catalog's path below the public folder; empty: it is elsewhere, or there is none
     outline: tuple[tuple[tuple[float, float], ...], ...] = ()  # lines that maps draw, in degrees: (east, north)

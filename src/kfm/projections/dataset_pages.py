@@ -148,6 +148,9 @@ def front_page(
         body += ['<ul class="cards">', *(_card(each, pictured) for each in entries), "</ul>"]
     else:
         body.append('<p class="lead">Nothing is published.</p>')
+    if places.catalog and entries:
+        root = places.catalog
+        links = [*links, (f"{root}/catalog.json", "STAC catalog"), (f"{root}/catalog.jsonld", "DCAT catalog")]
     if links:
         body += ["<section><h2>For programs</h2>", _list(links), "</section>"]
     body += ["</div></main>", end(places)]
@@ -485,7 +488,10 @@ def _aside(page: DatasetPage, places: Places) -> Iterator[str]:
     )
     if places.contact:
         yield _block("Contact", f"<p>{escape(places.publisher)}<br>{_contact(places.contact)}</p>")
-    yield _block("For programs", _list([("current.json", "Which version is current"), *_further(version), *page.links]))
+    links = [("current.json", "Which version is current"), *_further(version), *page.links]
+    if places.catalog:
+        links.append((f"../../{places.catalog}/{version.dataset}/collection.json", "STAC collection"))
+    yield _block("For programs", _list(links))
 
 
 def _further(version: PublicVersion) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kfm.app.metadata import catalogs, ledger_sinks
+from kfm.app.metadata import catalogs, ledger_sinks, pages_sink
 from kfm.app.runs.execution import problem_of
 from kfm.app.runs.run_control import run_operation
 from kfm.errors import Conflict, KfmError
@@ -85,15 +85,23 @@ def compact(session: Session, **who: str) -> tuple[int, list[Receipt]]:
 
 
 def build_catalog(session: Session, **who: str) -> tuple[dict[str, int], list[Receipt]]:
-    """Build the configured catalog. Return the counts, and the receipt, if a file changed."""
+    """Build the configured catalog and the pages. Return the counts, with the pages that changed under `pages`, and the
+    receipt, if a file changed. BadInput if neither is configured."""
+    config = session.resolved.config
+    if not config.catalog and config.pages:
+        pages = pages_sink.build(session)
+        receipts = [record(session, "catalog", {"pages": pages}, **who)] if pages else []
+        return {"files": 0, "written": 0, "removed": 0, "pages": pages}, receipts
     found = catalogs.differences(session)
     kinds = Counter(each.kind for each in found)
     receipts = [record(session, "catalog", {"files": dict(sorted(kinds.items()))}, **who)] if found else []
     counts = catalogs.build(session)
     changed = {name: counts[name] for name in ("written", "removed")}
+    if config.pages:
+        changed["pages"] = pages_sink.build(session)
     if not receipts and any(changed.values()):
         receipts = [record(session, "catalog", {"files": changed}, **who)]
-    return counts, receipts
+    return {**counts, **changed}, receipts
 
 
 def retry_sink(session: Session, name: str, **who: str) -> tuple[list[KfmError], list[Receipt]]:

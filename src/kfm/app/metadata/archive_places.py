@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -27,7 +28,16 @@ def places_of_public(session: Session) -> Places:
         outline = outline_of(session.resolved)
     except BadInput:
         outline = ()
-    return archive_places(session.resolved, "..", outline)
+    return msgspec.structs.replace(archive_places(session.resolved, "..", outline), catalog=_catalog(session.resolved))
+
+
+def _catalog(resolved: Resolved) -> str:
+    """Return the path of the catalog below the public folder; empty if it is not there."""
+    scheme, public = resolved.location(resolved.config.publish)
+    if scheme != "file" or not resolved.config.catalog:
+        return ""
+    path = os.path.relpath(resolved.location(resolved.config.catalog)[1], public).replace(os.sep, "/")
+    return "" if path.startswith("..") else path
 
 
 def archive_places(resolved: Resolved, public: str, outline: tuple[Line, ...] = ()) -> Places:

@@ -133,7 +133,7 @@ def build(session: Session, *, repairs: bool = False) -> int:
     follower, messages = pages_follower(session), _messages(session)
     sink = _sink(session, repairs=repairs)
     with taking_turns(follower, session.clock):
-        sink.send(list(messages.letters(sorted(messages.told()))))
+        sink.send(list(messages.letters(messages.changeable())))
         with session.state.transaction() as tx:
             messages.note(tx)
             _keep_left(session, tx, sink)

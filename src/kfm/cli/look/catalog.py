@@ -28,7 +28,9 @@ PAGES = 500
 
 def arguments(parser: Parser) -> None:
     built = parser.command(
-        "build", build, "Write the whole catalog from the state; files that are right already are not written again"
+        "build",
+        build,
+        "Write the whole catalog and the pages from the state; files that are right are not written again",
     )
     built.add_argument(
         "--out", default="", metavar="DIR", help="into this folder (default: that of `catalog` in kfm.yml)"
@@ -80,10 +82,13 @@ def build(options: argparse.Namespace, screen: Screen) -> int:
             found, receipts = build_catalog(session, **who)
             if receipts:
                 settle(session, Outcome(receipts), tally)
+    pages = found.pop("pages", 0)
     if screen.json:
         screen.data(found)
     else:
         screen.line(f"{found['files']} files, {found['written']} written, {found['removed']} removed")
+        if pages:
+            screen.say(f"{pages} pages and files next to them changed")
     return tally.code
 
 

@@ -105,3 +105,34 @@ def test_a_run_that_publishes_nothing_opens_neither_catalog_nor_pages(
         site.ingest(session, {"a": "3"})
         assert opened == ["catalog", "pages"]
         assert session.state.outbox.cursor("pages") == session.state.outbox.cursor("catalog")
+
+
+@pytest.mark.usefixtures("shown_by_default")
+def test_pages_that_are_switched_off_are_removed_and_come_back(site: Site) -> None:
+    file = site.folder / "kfm.yml"
+    on = file.read_text()
+    with site.open() as session:
+        site.publish(session, {"a": "1"})
+    shown = {path: body for path, body in tree(site.folder / "public").items() if "catalog/" not in path}
+    file.write_text(on + "pages: false\n")
+    with site.open() as session:
+        site.ingest(session, {"a": "1"})
+        assert not session.sink_problems
+    left = {path for path in tree(site.folder / "public") if "catalog/" not in path}
+    assert all(path.endswith((".txt", ".csv", ".ndjson", "current.json", ".json")) for path in left), left
+    assert not left & {"index.html", "datasets/demo/index.html", "datasets/demo/feed.xml", "datasets/demo/CITATION.cff"}
+    file.write_text(on)
+    with site.open() as session:
+        site.ingest(session, {"a": "1"})
+    assert {path: body for path, body in tree(site.folder / "public").items() if "catalog/" not in path} == shown
+
+
+@pytest.mark.usefixtures("shown_by_default")
+def test_no_page_of_a_withdrawn_version_stays_where_pages_are_off(site: Site) -> None:
+    with site.open() as session:
+        site.publish(session, {"a": "1"})
+    file = site.folder / "kfm.yml"
+    file.write_text(file.read_text() + "pages: false\n")
+    with site.open() as session:
+        site.operate(session, "rollback", {"to": "nothing"})
+    assert set(tree(site.folder / "public/datasets")) == {"demo/current.json"}

@@ -41,13 +41,11 @@ from tests.sampling import sampled, stride
 
 Count = Callable[..., None]
 Foretell = Callable[..., dict[str, Any]]
-
 MESSAGE = f'''{{"source_id": "gauges", "trigger": "etag-change", "event_type": "update", "sent_at": "{NOW}",
 "metadata": {{}}, "integrity": {{"version": "v1"}}}}'''
 MASK = """{"id": "gauges", "version": "1", "namespace": "gauges", "record_id": "gauge", "resolution": 7,
 "location": {"latitude": "lat", "longitude": "lng", "accuracy": {"all": {"name": "point", "metres": 10}}}}"""
 MORE_GAUGES = GAUGES_CSV + "e,ford,5\n"
-
 # Commands that promise to change nothing. ARTIFACTS is the folder they may write to; TRIGGER and SIGNED exist.
 DRY: tuple[tuple[str, ...], ...] = (
     ("run", "--dry-run"),
@@ -209,10 +207,9 @@ def frozen(site: Installation) -> None:
 
 
 def undelivered(site: Installation) -> None:
-    """Committed, but the public folder could not be written: everything waits in the outbox. There is no catalog and
-    there are no pages: a dry run does not predict that a sink waits before it is tried again."""
-    with (site.folder / "kfm.yml").open("a") as config:
-        config.write('pages: false\ncatalog: ""\n')
+    """Committed, but the public folder could not be written: everything waits in the outbox."""
+    settings = 'pages: false\ncatalog: ""\n'  # a dry run predicts no pause of a sink that failed
+    (file := site.folder / "kfm.yml").write_text(file.read_text() + settings)
     settled(site)
     site.kfm("run", "halves", "--force", "--reason", "again")
     shutil.rmtree(site.folder / "public")

@@ -583,4 +583,10 @@ MENDED: dict[str, Bug] = {
         "cell",
         "tests/attacker/test_histories.py",
     ),
+    "pages stay where they are off": Bug(
+        "kfm.app.metadata.ledger_sinks:report_to_sinks",
+        "if not session.resolved.config.pages and",
+        "if False and",
+        "tests/delivery/test_shown_by_default.py::test_no_page_of_a_withdrawn_version_stays_where_pages_are_off",
+    ),
 }

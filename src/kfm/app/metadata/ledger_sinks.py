@@ -94,6 +94,11 @@ def report_to_sinks(
             problem = follow(session.state, sink, session.clock, session.log, again=again)
             if problem is not None:
                 problems.append(problem)
+    if not session.resolved.config.pages and next(session.state.outbox.notes("pages"), None) is not None:
+        from kfm.app.metadata.pages_sink import remove_pages
+
+        if (problem := remove_pages(session, noted)) is not None:
+            problems.append(problem)
     if next(session.state.outbox.pending(), None) is not None:
         from kfm.app.metadata.completion_records import complete
 

@@ -5,8 +5,9 @@ The expected page is the one that was last written, so it stays the same while n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, partial
+from itertools import islice
 
 import msgspec
 
@@ -15,16 +16,22 @@ from kfm.app.session.backends import sink_lock
 from kfm.app.session.datasets import public_retention
 from kfm.app.session.session import Session
 from kfm.delivery.followers import Follower, taking_turns
-from kfm.delivery.pages_follower import PAGES, PageLetters
+from kfm.delivery.pages_follower import PAGES, Paged, PageLetters
+from kfm.delivery.public_files import concerned
+from kfm.errors import KfmError
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
+from kfm.model.outbox_messages import Letter
 from kfm.model.ports import Tx
-from kfm.model.records import Difference
+from kfm.model.records import Difference, Effect
+from kfm.projections.file_paths import PAGE
 from kfm.projections.pages.file_marks import is_marked
+from kfm.projections.pages.public_addresses import SITEMAP
 from kfm.sinks.catalog_files import CatalogFolder
 
 LEFT = "left"  # the notes about files that are left as they are, by sink
 LEFT_CURE = "move it away and run `kfm catalog build`, or set pages: false"
+_NONE = Paged(files={})
 _NAMED = 3  # of the files that were left
 
 
@@ -138,3 +145,34 @@ def build(session: Session, *, repairs: bool = False) -> int:
             messages.note(tx)
             _keep_left(session, tx, sink)
     return sink.written + sink.removed
+
+
+def remove_pages(session: Session, effects: list[Effect]) -> KfmError | None:
+    """Remove the pages and files for programs that were written before `pages: false`: no report would take a
+    withdrawn version out of them. Append the effects; a dry run does nothing else. Return the problem that prevented
+    it, or None. The last publication of each dataset waits for pages that are on again."""
+    from kfm.app.metadata.sink_trace import traced
+
+    if session.resolved.location(session.resolved.config.publish)[0] != "file":
+        return None
+    told, is_dry = _messages(session).told(), session.mode != "write"
+    own = sorted({path for each in told.values() for path in (*each.files, *each.more)} - {SITEMAP})
+    fronts = (PAGE, SITEMAP) if SITEMAP in told.get("", _NONE).more else (PAGE,)
+    follower = traced(pages_follower(session), effects, dry_run=is_dry)
+    try:
+        with taking_turns(follower, session.clock):
+            follower.sink.send([Letter(0, "", "", path, None) for path in (*fronts, *own)])
+            if not is_dry:
+                _forget(session, told)
+    except KfmError as problem:
+        return problem
+    return None
+
+
+def _forget(session: Session, told: Iterable[str]) -> None:
+    with session.state.transaction() as tx:
+        for dataset in filter(None, told):
+            entries = session.state.ledger.entries_of(dataset)
+            for entry in islice((each for each in entries if dataset in concerned(each)), 1):
+                tx.outbox.wait(PAGES, entry.index)
+        tx.outbox.forget_notes(PAGES)

@@ -18,8 +18,10 @@ import xmlschema
 import yaml
 from rdflib.namespace import RDF, SDO
 
+from kfm.app.provenance import public_folder
 from kfm.app.runs.settlement import settle_session
 from kfm.app.stewards.public_repair import differences
+from kfm.delivery import public_metadata
 from tests.delivery.sites import Site, tree
 
 URL = "https://data.example.org/kansas"
@@ -142,6 +144,25 @@ def test_sha256sum_checks_every_file_of_a_version_in_the_folder_where_the_sums_a
             text=True,
         )
         assert done.returncode == 0 and done.stdout.count(": OK\n") == 2, done
+
+
+def test_the_sums_of_a_version_of_very_many_files_are_those_of_its_listing_alone(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (public_metadata, public_folder):
+        monkeypatch.setattr(module, "FILES", 1)
+    with site.open() as session:
+        version = site.publish(session, {"a": "1", "b": "2"})
+        assert differences(session, "demo") == []
+    folder = site.folder / "public/datasets/demo/versions"
+    sums = folder / f"{version[7:23]}.SHA256SUMS"
+    done = subprocess.run(["sha256sum", "--check", "--strict", sums.name], cwd=folder, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"{version[7:23]}.ndjson: OK\n")
+    checks = list(public_folder._content(str(site.folder / "public"), "demo", version, set()))
+    assert [check.state for check in checks] == ["ok"]
+    sums.write_text("something else")
+    checks = list(public_folder._content(str(site.folder / "public"), "demo", version, set()))
+    assert "SHA256SUMS is altered" in str(checks)
 
 
 def test_a_citation_file_is_valid_and_names_the_version(site: Site) -> None:

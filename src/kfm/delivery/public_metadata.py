@@ -10,7 +10,7 @@ from kfm.model import manifests
 from kfm.model.ports import Objects, State
 from kfm.model.public_run import Places
 from kfm.model.records import RefEntry
-from kfm.projections.pages.checksum_list import sha256sums
+from kfm.projections.pages.checksum_list import FILES, sha256sums
 from kfm.projections.pages.citation import citation
 from kfm.projections.pages.public_addresses import citation_path, feed_path, sums_path
 from kfm.projections.pages.version_feed import Counts, version_feed
@@ -67,5 +67,8 @@ class PublicMetadata:
 
     def _sums(self, version: str, here: str) -> bytes:
         layout = Layout(self._state, self._objects, self._found.dataset)
+        if manifests.extent(self._objects, version)[0] > FILES:
+            *_, root = layout.listings(version, version)
+            return sha256sums([(root.path, root.digest)], here)
         entries = manifests.entries(self._objects, version)
         return sha256sums(((layout.path(version, entry), entry.digest) for entry in entries), here)

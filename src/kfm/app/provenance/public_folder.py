@@ -33,7 +33,7 @@ from kfm.projections.file_paths import (
     shared_path,
     version_path,
 )
-from kfm.projections.pages.checksum_list import sha256sums
+from kfm.projections.pages.checksum_list import FILES, sha256sums
 from kfm.projections.pages.public_addresses import sums_path
 from kfm.projections.signed_lists import LIST, SignedList, list_of, statement_in
 
@@ -173,7 +173,8 @@ def _content(folder: str, dataset: str, version: str, shared: set[str]) -> Itera
         if path not in expected:
             yield Check(what=what, state="bad", found=f"{path} does not belong there")
     sums = sums_path(dataset, version)
-    if digest_at(REAL, os.path.join(folder, sums)) not in ("", digest(sha256sums(expected.items(), sums))):
+    summed = expected if len(expected) <= FILES else {f"{place}.ndjson": digest(listing)}
+    if digest_at(REAL, os.path.join(folder, sums)) not in ("", digest(sha256sums(summed.items(), sums))):
         yield Check(what=what, state="bad", found=f"{sums} is altered")
     yield Check(what=f"{what} files", state="ok", found=f"{count} files of {len(expected)}, as the signed digest says")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kfm import config
+from kfm.app.maintenance.doctor import page_verdicts
 from kfm.app.metadata import catalogs, pages_sink
 from kfm.app.session.session import Session
 from tests.delivery.sites import Site, tree
@@ -136,3 +137,15 @@ def test_no_page_of_a_withdrawn_version_stays_where_pages_are_off(site: Site) ->
     with site.open() as session:
         site.operate(session, "rollback", {"to": "nothing"})
     assert set(tree(site.folder / "public/datasets")) == {"demo/current.json"}
+
+
+@pytest.mark.usefixtures("shown_by_default")
+def test_doctor_names_a_catalog_that_is_switched_off_and_still_public(site: Site) -> None:
+    with site.open() as session:
+        site.publish(session, {"a": "1"})
+        assert not page_verdicts(session)
+    file = site.folder / "kfm.yml"
+    file.write_text(file.read_text() + 'catalog: ""\n')
+    with site.open() as session:
+        (found,) = page_verdicts(session)
+        assert not found.ok and "remove the folder `catalog`" in found.why

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 from kfm.app.authority.classification import declared_settings
 from kfm.app.authority.gates import Gates
@@ -143,11 +144,17 @@ def sink_verdicts(session: Session) -> list[CheckResult]:
 
 
 def page_verdicts(session: Session) -> list[CheckResult]:
-    """Return whether pages left files of the archive as they are. That is no failure."""
+    """Return whether pages left files of the archive as they are, which is no failure, and whether a catalog that is
+    switched off lies in the public folder, where it shows withdrawn versions, too."""
     from kfm.app.metadata.pages_sink import LEFT_CURE, left_files, left_line
 
     found = left_files(session)
-    return [CheckResult(check="pages", ok=True, found=left_line(found), why=LEFT_CURE)] if found else []
+    verdicts = [CheckResult(check="pages", ok=True, found=left_line(found), why=LEFT_CURE)] if found else []
+    scheme, folder = session.resolved.location(session.resolved.config.publish)
+    if not session.resolved.config.catalog and scheme == "file" and Path(folder, "catalog", "catalog.json").exists():
+        cure = "remove the folder `catalog` of the public folder, or take `catalog:` out of kfm.yml"
+        verdicts.append(CheckResult(check="catalog", ok=False, found="switched off; its files are public", why=cure))
+    return verdicts
 
 
 def code_verdicts(session: Session) -> list[CheckResult]:

@@ -27,7 +27,7 @@ ADDED: dict[str, Bug] = {
         f"{ADD}::test_the_contract_has_types_a_key_units_and_bounds_that_are_true_and_wide",
     ),
     "an add overwrites what another one added": Bug(
-        "kfm.cli.start.add:add",
+        "kfm.cli.start.add:_add",
         "now = _base(options)",
         "now = base",
         f"{ADD}::test_a_dataset_that_another_command_adds_meanwhile_is_kept",

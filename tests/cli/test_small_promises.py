@@ -83,7 +83,8 @@ def test_resume_says_what_it_delivered(tmp_path: Path) -> None:
 
 def test_a_predicted_rollback_separates_files_that_are_there_from_files_it_would_write(tmp_path: Path) -> None:
     site = small(tmp_path / "site")
-    (site / "kfm.yml").write_text("publish_retention: 5\n" + (site / "kfm.yml").read_text())
+    settings = 'publish_retention: 5\npages: false\ncatalog: ""\n'
+    (site / "kfm.yml").write_text(settings + (site / "kfm.yml").read_text())
     for value in ("2", "3"):
         (site / "wells.csv").write_text(f"id,mm\n1,{value}\n")
         assert kfm_in(site, "run").returncode == 0

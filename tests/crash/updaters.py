@@ -216,7 +216,8 @@ def settle_in(folder: str, script: Script, state: str, *, cls: str = "Smallest",
     url = {"sqlite": "sqlite:.kfm/state.db", "jsonl": "jsonl:.kfm/state.jsonl"}[state]
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "kfm.yml"), "w", encoding="utf-8") as file:
-        file.write(script.config.format(state=url, cls=cls, threads=threads))
+        # Every process that a test starts would have the default sinks, but the test itself has not.
+        file.write('pages: false\ncatalog: ""\n' + script.config.format(state=url, cls=cls, threads=threads))
 
 
 def lay_out(folder: str, command: Command, n: int) -> None:

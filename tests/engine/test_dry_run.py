@@ -65,6 +65,8 @@ DRY: tuple[tuple[str, ...], ...] = (
     ("preview", "publish", "main", "--approved", "sha256:" + "0" * 64, "--dry-run"),
     ("preview", "sweep", "--dry-run"),
     ("protect", "data/rain_gauges.csv", "--custodian", "society", "--dry-run"),
+    ("add", "data/rain_gauges.csv", "--name", "more", "--dry-run"),
+    ("remove", "halves", "--dry-run"),
     ("labels", "set", "dataset:gauges", "--sensitivity", "closed", "--care", "open", "--dry-run"),
     ("plan", "gauges"),
     ("plan", "halves", "--json"),

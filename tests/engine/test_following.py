@@ -99,7 +99,7 @@ def test_a_sink_that_is_down_fails_no_run_and_gets_all_of_it_later(
         raise Unavailable("nobody answers", hint="wait")
 
     sink, up = Graph(down), Graph()
-    monkeypatch.setattr(ledger_sinks, "followers", lambda session: [following(session, sink)])
+    monkeypatch.setattr(ledger_sinks, "followers", lambda session, _passed: [following(session, sink)])
     with site.open() as session:
         some_runs(site, session)
         assert sink.calls == 1, "asked once, and then left alone for a while"

@@ -48,8 +48,7 @@ MASK = """{"id": "gauges", "version": "1", "namespace": "gauges", "record_id": "
 MORE_GAUGES = GAUGES_CSV + "e,ford,5\n"
 # Commands that promise to change nothing. ARTIFACTS is the folder they may write to; TRIGGER and SIGNED exist.
 DRY: tuple[tuple[str, ...], ...] = (
-    ("run", "--dry-run"),
-    ("run", "--dry-run", "--json", "--verbose"),
+    ("run", "--dry-run"), ("run", "--dry-run", "--json", "--verbose"),
     ("run", "gauges", "--dry-run", "--window", "2026-01-01/2026-01-31"),
     ("run", "--dry-run", "--force", "--reason", "look again"),
     ("run", "--dry-run", "--artifacts", "ARTIFACTS"),
@@ -60,8 +59,7 @@ DRY: tuple[tuple[str, ...], ...] = (
     ("rollback", "gauges", "--ref", "processed/gauges", "--dry-run"),
     ("freeze", "--dry-run"),
     ("freeze", "gauges", "--dry-run"),
-    ("thaw", "--dry-run"),
-    ("thaw", "halves", "--dry-run"),
+    ("thaw", "--dry-run"), ("thaw", "halves", "--dry-run"),
     ("preview", "publish", "main", "--approved", "sha256:" + "0" * 64, "--dry-run"),
     ("preview", "sweep", "--dry-run"),
     ("protect", "data/rain_gauges.csv", "--custodian", "society", "--dry-run"),
@@ -71,7 +69,7 @@ DRY: tuple[tuple[str, ...], ...] = (
     ("plan", "gauges"),
     ("plan", "halves", "--json"),
     ("plan", "gauges", "--check"),
-)
+)  # fmt: skip
 LOOKING: tuple[tuple[str, ...], ...] = (
     ("runs", "list"),
     ("runs", "show", "last"),

@@ -149,3 +149,36 @@ def test_doctor_names_a_catalog_that_is_switched_off_and_still_public(site: Site
     with site.open() as session:
         (found,) = page_verdicts(session)
         assert not found.ok and "remove the folder `catalog`" in found.why
+
+
+@pytest.mark.usefixtures("shown_by_default")
+def test_a_catalog_that_is_switched_off_is_removed_and_comes_back(site: Site) -> None:
+    file = site.folder / "kfm.yml"
+    on = file.read_text()
+    with site.open() as session:
+        site.publish(session, {"a": "1"})
+    shown = tree(site.folder / "public/catalog")
+    assert "catalog.json" in shown and any(path.startswith("demo/items/") for path in shown)
+    (site.folder / "public/catalog/demo/mine.txt").write_text("a file of the archive")
+    file.write_text(on + 'catalog: ""\n')
+    with site.open() as session:
+        site.ingest(session, {"a": "1"})
+        assert not session.sink_problems
+    assert set(tree(site.folder / "public/catalog")) == {"demo/mine.txt"}
+    (site.folder / "public/catalog/demo/mine.txt").unlink()
+    file.write_text(on)
+    with site.open() as session:
+        site.ingest(session, {"a": "1"})
+    assert tree(site.folder / "public/catalog") == shown
+
+
+@pytest.mark.usefixtures("shown_by_default")
+def test_no_catalog_of_a_withdrawn_version_stays_where_the_catalog_is_off(site: Site) -> None:
+    with site.open() as session:
+        site.publish(session, {"a": "1"})
+    file = site.folder / "kfm.yml"
+    file.write_text(file.read_text() + 'catalog: ""\n')
+    with site.open() as session:
+        site.operate(session, "rollback", {"to": "nothing"})
+        assert not page_verdicts(session)
+    assert not (site.folder / "public/catalog").exists() or not tree(site.folder / "public/catalog")

@@ -75,4 +75,10 @@ PUBLIC_PAGES: dict[str, Bug] = {
         "None",
         "tests/delivery/test_files_of_the_archive.py::test_a_catalog_that_kfm_did_not_write_stays_as_it_is",
     ),
+    "a catalog stays where it is off": Bug(
+        "kfm.app.metadata.ledger_sinks:report_to_sinks",
+        "if not session.resolved.config.catalog and",
+        "if session.mode == '' and",
+        "tests/delivery/test_shown_by_default.py::test_no_catalog_of_a_withdrawn_version_stays_where_the_catalog_is_off",
+    ),
 }

@@ -17,13 +17,13 @@ from kfm.app.session.session import Session
 from kfm.delivery.catalog_content import Catalogued, Changes, roots
 from kfm.delivery.catalog_follower import CATALOG, CatalogLetters
 from kfm.delivery.followers import Follower, taking_turns
-from kfm.errors import BadInput
+from kfm.errors import BadInput, KfmError
 from kfm.model import refs
 from kfm.model.keys import digest
 from kfm.model.outbox_messages import Letter
 from kfm.model.public_run import Places
-from kfm.model.records import Difference, RefEntry
-from kfm.projections import stac
+from kfm.model.records import Difference, Effect, RefEntry
+from kfm.projections import dcat, stac
 from kfm.projections.pages.file_marks import is_catalog_document
 from kfm.sinks.catalog_files import CatalogFolder
 
@@ -114,6 +114,33 @@ def _expected(session: Session, letters: CatalogLetters) -> Iterator[tuple[str, 
         entries.append((name, now.catalogued()))
     yield from roots(entries, letters.places)
     yield from sweeps
+
+
+def remove_catalog(session: Session, effects: list[Effect]) -> KfmError | None:
+    """Remove the catalog that was written into the public folder by default, before `catalog: ""`: no report would take
+    a withdrawn version out of it. Append the effects; a dry run does nothing else. Return the problem that prevented
+    it, or None."""
+    from kfm.app.metadata.pages_sink import forget
+    from kfm.app.metadata.sink_trace import traced
+
+    scheme, public = session.resolved.location(session.resolved.config.publish)
+    folder = os.path.join(public, CATALOG)
+    if scheme != "file" or not os.path.exists(os.path.join(folder, stac.ROOT)):
+        return None
+    told, is_dry = [name for name, _ in session.state.outbox.notes(CATALOG)], session.mode != "write"
+    letters = [Letter(0, "", "", path, None) for path in (stac.ROOT, dcat.PATH)]
+    letters += [Letter(0, "", "", f"{name}/", frozenset()) for name in told]
+    lock = sink_lock(session.resolved, CATALOG)
+    follower = Follower(CatalogFolder(folder), _messages(session, folder), lock, AT_ONCE, lambda _tx: None)
+    follower = traced(follower, effects, dry_run=is_dry)
+    try:
+        with taking_turns(follower, session.clock):
+            follower.sink.send(letters)
+            if not is_dry:
+                forget(session, CATALOG, told)
+    except KfmError as problem:
+        return problem
+    return None
 
 
 def predicted_changes(session: Session, dataset: str, moves: Sequence[RefEntry]) -> tuple[Changes, bool]:

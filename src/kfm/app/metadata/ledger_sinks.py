@@ -99,6 +99,11 @@ def report_to_sinks(
 
         if (problem := remove_pages(session, noted)) is not None:
             problems.append(problem)
+    if not session.resolved.config.catalog and next(session.state.outbox.notes("catalog"), None) is not None:
+        from kfm.app.metadata.catalogs import remove_catalog
+
+        if (problem := remove_catalog(session, noted)) is not None:
+            problems.append(problem)
     if next(session.state.outbox.pending(), None) is not None:
         from kfm.app.metadata.completion_records import complete
 

@@ -163,16 +163,17 @@ def remove_pages(session: Session, effects: list[Effect]) -> KfmError | None:
         with taking_turns(follower, session.clock):
             follower.sink.send([Letter(0, "", "", path, None) for path in (*fronts, *own)])
             if not is_dry:
-                _forget(session, told)
+                forget(session, PAGES, told)
     except KfmError as problem:
         return problem
     return None
 
 
-def _forget(session: Session, told: Iterable[str]) -> None:
+def forget(session: Session, sink: str, told: Iterable[str]) -> None:
+    """Forget what a sink that was removed had received. The last publication of each dataset waits for it again."""
     with session.state.transaction() as tx:
         for dataset in filter(None, told):
             entries = session.state.ledger.entries_of(dataset)
             for entry in islice((each for each in entries if dataset in concerned(each)), 1):
-                tx.outbox.wait(PAGES, entry.index)
-        tx.outbox.forget_notes(PAGES)
+                tx.outbox.wait(sink, entry.index)
+        tx.outbox.forget_notes(sink)

@@ -20,6 +20,7 @@ def test_files_of_settings_are_read_alike(count: Any) -> None:
     count("YAML and JSON files read by both languages", 2_000)
 
 
+@pytest.mark.usefixtures("shown_by_default")
 def test_configurations_are_taken_or_refused_alike(count: Any) -> None:
     assert fuzz_config.run(tries(800), 103) == []
     count("configurations judged by both languages", tries(800))
@@ -38,6 +39,7 @@ def test_many_files_of_settings_are_read_alike(count: Any) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("shown_by_default")
 def test_many_configurations_are_taken_or_refused_alike(count: Any) -> None:
     assert fuzz_config.run(20_000, 106) == []
     count("configurations judged by both languages", 20_000)

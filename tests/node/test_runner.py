@@ -40,7 +40,9 @@ def test_both_runners_are_of_one_version() -> None:
 def test_python_code_is_refused_with_a_sentence_and_the_rest_is_run(tmp_path: Path, server: Server) -> None:
     site = site_of(tmp_path, server.port)
     more = "  coded:\n    updater: updaters/coded.py:Coded\n"
-    site.put("kfm.yml", (site.folder / "kfm.yml").read_text() + more)
+    text = (site.folder / "kfm.yml").read_text()
+    assert "\ndatasets:\n" in text
+    site.put("kfm.yml", text.replace("\ndatasets:\n", f"\ndatasets:\n{more}"))
     answer = site.node("run")
     assert answer.code == 3
     assert (

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
+from kfm.model import refs
 from kfm.model.public_run import Places, ref_id
 from kfm.model.records import RefEntry
 from kfm.projections.pages import file_marks
@@ -35,7 +36,7 @@ def version_feed(
         '<?xml version="1.0" encoding="UTF-8"?>',
         '<feed xmlns="http://www.w3.org/2005/Atom">',
         file_marks.FEED,
-        f"<id>{_urn(ref_id(f'published/{dataset}'))}</id>",
+        f"<id>{_urn(ref_id(refs.published(dataset)))}</id>",
         f"<title>{_text(title)}: versions</title>",
         f"<updated>{_text(moves[-1].ts)}</updated>",
         f"<author><name>{_text(places.publisher)}</name></author>",

@@ -115,7 +115,7 @@ def typed(argv: list[str]) -> dict[str, Any]:
         return {"ok": {"told": words.getvalue()}}
     except Usage as problem:
         return refusal(problem)
-    for own in ("handler", "reports", "partition", "typed", "wait"):  # of Python
+    for own in ("handler", "reports", "partition", "typed", "wait", "jobs"):  # of Python
         found.pop(own, None)
     return {"ok": json.loads(json.dumps(found))}
 

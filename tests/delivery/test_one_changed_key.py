@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.abilities import lacking
 from tests.delivery.test_shared_files import CONFIG
 from tests.delivery.written_bytes import Written, can_trace, written_by
 
@@ -20,8 +21,9 @@ def source(folder: Path, **changed: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.skipif(not can_trace(), reason="strace cannot trace here")
 def test_one_changed_key_of_100_000_writes_its_path_to_the_public_folder_and_the_catalog(tmp_path: Path) -> None:
+    if not can_trace():
+        lacking("strace cannot trace here")
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "kfm.yml").write_text(CONFIG.replace("RETENTION\n", "").replace("accept_weak_storage: true\n", ""))

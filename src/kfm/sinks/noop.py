@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from kfm.model.ports import PublicFile
 from kfm.model.records import Difference, Effect
 
 
-class TracingPublisher:
+class TracingPublisher(ABC):
     """The base class of publishers: it keeps the trace of effects, and subclasses do the work."""
 
     shares_files = True
@@ -32,8 +33,9 @@ class TracingPublisher:
         """Return True: what was reported as published is taken to be there."""
         return True
 
+    @abstractmethod
     def write_file(self, path: str, digest: str, size: int, key: str, body: Iterable[bytes]) -> None:
-        raise NotImplementedError
+        """Publish a file. `key` names the effect: the same file is written once."""
 
     def write_files(self, folder: str, files: Iterable[PublicFile], check: Callable[[], None]) -> None:  # noqa: ARG002
         """Write one file after the other."""

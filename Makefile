@@ -19,7 +19,7 @@ NODE_SYNTAX := node --no-warnings --experimental-vm-modules -e ' \
 WORKERS ?= 3  # on two cores: many tests wait for another process
 PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup
 
-.PHONY: help demo test test-long promises lint bench docs site pictures schemas tools pins clean node-packages
+.PHONY: help demo test test-long promises lint bench docs site pictures schemas manifests tools up-local down-local pins clean node-packages
 
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
@@ -55,6 +55,8 @@ bench: $(STAMP) ## measure against peers, into bench/results
 	@$(PY) bench/masking.py
 	@$(PY) bench/ledger.py
 	@$(PY) bench/looks.py
+	@$(PY) bench/jobs.py
+	@$(PY) bench/bucket.py
 
 docs: $(STAMP) ## check that links lead somewhere and generated files are current
 	@$(PY) -m tests.project.pages
@@ -69,11 +71,20 @@ pictures: $(STAMP) ## take the pictures of the screen in docs/pictures again
 schemas: $(STAMP) ## write schemas/ again from the records
 	@$(PY) -m tests.project.pages --write
 
-tools: $(STAMP) ## get what some tests use, once per machine: OPA, Conftest, actionlint, schemas (needs go), Neo4j (java and mvn), SeaweedFS
-	@status=0; for tools in tests.policy.tools tests.app.runners.tools tests.sinks.graph.tools tests.sources.tools; do $(PY) -m $$tools || status=1; done; exit $$status
+manifests: $(STAMP) ## render deploy/manifests again from the chart, with helm
+	@$(PY) -m tests.deploy.manifests
+
+up-local: $(STAMP) ## start Postgres, Redis and SeaweedFS of this machine in build/local, with a kfm.yml that uses them
+	@$(PY) -m tools.local up $(LOCAL)
+
+down-local: $(STAMP) ## stop the servers of make up-local; their data stays
+	@$(PY) -m tools.local down $(LOCAL)
+
+tools: $(STAMP) ## get what some tests use, once per machine: OPA, Conftest, actionlint, Helm, schemas (needs go), Neo4j (java and mvn), SeaweedFS
+	@status=0; for tools in tests.policy.tools tests.app.runners.tools tests.sinks.graph.tools tests.servers.seaweed_program; do $(PY) -m $$tools || status=1; done; exit $$status
 
 pins: $(STAMP) ## resolve requirements/*.txt anew, to the newest versions that fit
-	@cd requirements && for name in runtime dev; do \
+	@cd requirements && for name in runtime dev container build; do \
 	  CUSTOM_COMPILE_COMMAND="make pins" ../$(VENV)/bin/pip-compile --quiet --upgrade --generate-hashes \
 	    --allow-unsafe --strip-extras --annotation-style=line --no-emit-options \
 	    --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
@@ -81,6 +92,7 @@ pins: $(STAMP) ## resolve requirements/*.txt anew, to the newest versions that f
 	done
 
 clean: ## remove everything these commands made, the environment too
+	@[ ! -e build/local/ports.json ] || $(PY) -m tools.local down
 	rm -rf $(VENV) node/node_modules build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests examples bench -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 

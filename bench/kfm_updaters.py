@@ -55,6 +55,17 @@ class Wide(Updater):
         return Output(b"%012d" % step.params["i"] + BODY, "text/plain")
 
 
+class Waiting(Wide):
+    """One step that waits, as for a slow server."""
+
+    id = "waiting"
+    steps = 1
+
+    def perform(self, step: Step, read: Reader) -> Output:
+        time.sleep(0.05)
+        return super().perform(step, read)
+
+
 class Changing(Wide):
     """All keys while the source is one byte long; then one of them, with what the source says."""
 

@@ -1,4 +1,4 @@
-"""DBOS over SQLite: python peer_dbos.py CASE N FOLDER [default|wal]
+"""DBOS over SQLite: python peer_dbos.py CASE N FOLDER [default|wal]; `postgres` is the server of BENCH_POSTGRES
 
 A step's output is durable when the step returns (one commit); nothing is journaled before it.
 """
@@ -22,7 +22,8 @@ def launch(folder: str, mode: str) -> Any:
         db = sqlite3.connect(path)
         db.execute("pragma journal_mode=wal")
         db.close()
-    DBOS(config={"name": "bench", "system_database_url": f"sqlite:///{path}", "run_admin_server": False,
+    address = os.environ["BENCH_POSTGRES"] if mode == "postgres" else f"sqlite:///{path}"
+    DBOS(config={"name": "bench", "system_database_url": address, "run_admin_server": False,
                  "log_level": "ERROR", "executor_id": "bench"})  # fmt: skip
     return DBOS
 
@@ -52,7 +53,11 @@ def define(DBOS: Any) -> dict[str, Any]:
         mark(marks, i)
         return payload(i).decode()
 
-    return {"chain": chain, "slow_chain": slow_chain}
+    @DBOS.workflow()  # type: ignore[untyped-decorator]
+    def nothing(i: int) -> int:
+        return i
+
+    return {"chain": chain, "slow_chain": slow_chain, "nothing": nothing}
 
 
 def main() -> None:
@@ -74,6 +79,12 @@ def main() -> None:
         with Stopwatch() as watch:
             for _ in range(n):
                 work["chain"](1)
+    elif case == "jobs":  # a queue of workflows without steps, as wide and as often looked at as it may be
+        queue = DBOS.register_queue("jobs", polling_interval_sec=0.01)
+        queue.enqueue(work["nothing"], -1).get_result()
+        with Stopwatch() as watch:
+            for handle in [queue.enqueue(work["nothing"], i) for i in range(n)]:
+                handle.get_result()
     elif case == "skip":
         with SetWorkflowID("finished"):
             work["chain"](100)

@@ -28,6 +28,7 @@ export async function opened({ options, screen, env, work }, mode, resolved, eve
   const progress = (stage, done, total) => screen.progress(stage, done, total);
   const session = await openHouse(resolved, { mode, log, progress, clock, certFile: env.SSL_CERT_FILE ?? "", env });
   work.session = session;
+  if (session.moved) screen.say(session.moved);
   try {
     const result = await use(session);
     screen.finish(); // what was said is durable; that closing fails is another matter

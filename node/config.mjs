@@ -20,6 +20,7 @@ import { isInteger, isMapping } from "./types.mjs";
 const SHORTEST = 32; // bytes of a secret
 const USUAL = DataContract(); // what need not be looked at closely
 
+const PYTHON_ONLY = ["postgresql", "s3"]; // servers, which the Node runner does not reach
 const SCHEMES = { state: ["sqlite", "jsonl", "memory"], objects: ["file"], publish: ["file", "github", "noop"] };
 
 /** The contract of a source with its format in it. */
@@ -272,6 +273,9 @@ function checkLocation(document, key, url, schemes) {
   const [scheme, rest, colon] = parted(url, ":");
   const pathless = ["memory", "noop"];
   const known = schemes.map((name) => (pathless.includes(name) ? name : `${name}:PATH`)).join(" or ");
+  if (PYTHON_ONLY.includes(scheme)) {
+    document.refuse([key], `is ${scheme}, which the Node runner does not reach`, "run it with `kfm run`");
+  }
   if (!schemes.includes(scheme) || !(colon || pathless.includes(scheme))) {
     document.refuse([key], "is not a storage location that this version knows", `use ${known}`);
   }
@@ -310,6 +314,7 @@ function checkHost(document, at, host) {
 function checkWork(document, at, dataset) {
   const isDeclared = Object.keys(dataset.outputs).length > 0;
   if (dataset.updater === null) {
+    if (dataset.job) return; // Python checks it, this runner refuses to run it
     if (!isDeclared) {
       document.refuse(at, "has neither an updater nor outputs", "add updater: file.py:Class, or outputs");
     }

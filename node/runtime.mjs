@@ -26,6 +26,7 @@ import { failingAsStorage, REAL } from "./store/fsio.mjs";
 import { FileLock } from "./store/locks.mjs";
 import { DryObjects, FileObjects } from "./store/objects.mjs";
 import { StoredState, thisProcess } from "./store/state.mjs";
+import { judgedPlace, openedPlace } from "./store/state_place.mjs";
 import { asked } from "./triggers.mjs";
 import { loadDeclared } from "./updaters/transforms/index.mjs";
 import { interval } from "./time_windows.mjs";
@@ -55,6 +56,9 @@ export class Session {
     this.#env = env;
     this.tables = tables;
     this.state = new StoredState(tables, () => this.clock.nowMs());
+    const isHere = (url) => resolved.location(url).join() === resolved.location(this.config.objects).join();
+    if (mode === "write") this.state.judgePlace = () => judgedPlace(this.state, isHere);
+    this.moved = openedPlace(this.state, mode, isHere); // a warning that it was moved to another place
     this.objects = this.#openObjects();
     this.publisher = publisher;
     publisher.isLatest = (pointer) => this.#isLatest(pointer);
@@ -112,6 +116,7 @@ export class Session {
         });
       }
       const python = { hint: `run it with \`python -m updater run ${id}\`` };
+      if (declared.job) throw new BadInput(`dataset ${id} is made by a job, and this runner does none`, python);
       const { custodians, ledger, attest, policy } = this.config;
       const signs = ledger.sign_with || attest.sign_with || declared.promote === "auto";
       const message = "kfm.yml asks for signatures, policies, promote: auto or a pool, and this runner has none of them";

@@ -19,6 +19,7 @@ from kfm.config.setting_values import given
 from kfm.parsing.documents import Document
 from tests import sampling
 from tests.project import parts, recording
+from tests.servers import stand_in
 
 _recorder = recording.Recorder()
 _DEFAULTS = config_file.with_defaults
@@ -49,6 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]  # settings of whoever starts the tests are none of theirs
     os.environ["KFM_REASON"] = "a test"  # or each of their many commands would have to say why
     config_file.with_defaults = _without_pages
+    if stand_in.WANTED:
+        stand_in.install()
     sampling.everything = config.option.markexpr != "not long"
     os.environ.pop("COLUMNS", None)  # nor is the width of their terminal
 
@@ -56,6 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     sampling.try_one_of_two(items)
+    sampling.try_few_on_a_server(items)
     if config.option.part:
         items[:] = [item for item in items if parts.PARTS[config.option.part].holds(item.nodeid)]
 

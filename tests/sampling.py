@@ -51,6 +51,17 @@ def try_one_of_two(items: list[pytest.Item]) -> None:
     _leave_one("python", "node", items)
 
 
+def try_few_on_a_server(items: list[pytest.Item]) -> None:
+    """Of the tests that run on every kind of state, one of ten is tried on Postgres with every commit."""
+    server = re.compile(r"(two |overlay-|pooled-)?postgres(:.*)?")
+    for item in items:
+        given = getattr(item, "callspec", None)
+        values = given.params.values() if given else ()
+        on_server = any(isinstance(value, str) and server.fullmatch(value) for value in values)
+        if on_server and zlib.crc32(item.nodeid.encode()) % 10:
+            item.add_marker(pytest.mark.long)
+
+
 def _leave_one(one: str, other: str, items: list[pytest.Item]) -> None:
     said, kind = re.compile(f"({one}|{other})(:.*)?"), re.compile(f"{one}|{other}")
     found: dict[str, dict[str, pytest.Item]] = {}

@@ -89,6 +89,11 @@ export class Moved extends Conflict {
   static exitCode = 6;
 }
 
+export class ClusterLost extends Unavailable {
+  static code = "cluster.lost";
+  static exitCode = 69;
+}
+
 export class Corrupt extends Broken {
   static code = "corrupt";
   static exitCode = 65;
@@ -141,6 +146,7 @@ export const EXIT_CODE_OF = {
   "lease.busy": 6,
   "lease.fenced": 6,
   "ref.moved": 6,
+  "cluster.lost": 69,
   "corrupt": 65,
   "storage.failed": 74,
   "pool.full": 6,

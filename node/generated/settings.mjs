@@ -15,6 +15,7 @@ export const FEATURE_MEMBERS = ["id", "geometry", "bbox"];
 export const ITEM_MEMBERS = ["id", "geometry", "bbox", "collection", "links", "assets", "stac_version", "stac_extensions"];
 export const FILE_NAMES = ["kfm.yml", "kfm.yaml", "kfm.json"];
 export const RESERVED_ENV = ["KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KFM_NOW", "KFM_REASON", "KFM_WORKER_IMAGE"];
+export const SERVERS = ["postgresql", "redis", "rediss", "s3"];
 export const Format = literal("bytes", "csv", "flatgeobuf", "geojson", "geopackage", "geotiff", "grib2", "json", "ndjson", "netcdf", "parquet", "shapefile", "stac", "text", "zarr");
 export const Zone = literal("processed", "published");
 export const CatchUp = literal("all", "last", "none");
@@ -114,12 +115,14 @@ export const BucketConfig = record("BucketConfig", {
   access_key: [bounded(text, {"max": 1000}), ""],
   secret_key: [bounded(text, {"max": 1000}), ""],
   session_token: [bounded(text, {"max": 1000}), ""],
+  identity: [literal("keys", "workload"), "keys"],
 });
 
 export const ExecuteConfig = record("ExecuteConfig", {
   threads: [bounded(integer, {"ge": 1, "le": 64}), 4],
   window: [bounded(integer, {"ge": 1, "le": 65536}), 4096],
   lease_s: [bounded(number, {"gt": 0, "le": 86400}), 60],
+  cluster: [bounded(text, {"max": 300}), ""],
 });
 
 export const WatchConfig = record("WatchConfig", {
@@ -209,6 +212,24 @@ export const ArchiveConfig = record("ArchiveConfig", {
   outline: [bounded(text, {"max": 4096}), ""],
 });
 
+export const PostgresConfig = record("PostgresConfig", {
+  password: [bounded(text, {"max": 1000}), ""],
+  schema: [text, "kfm"],
+  sslmode: [literal("disable", "prefer", "require", "verify-ca", "verify-full"), "prefer"],
+  wait_s: [bounded(number, {"ge": 0, "le": 3600}), 30.0],
+});
+
+export const RedisConfig = record("RedisConfig", {
+  password: [bounded(text, {"max": 1000}), ""],
+  name: [text, "kfm"],
+});
+
+export const WorkersConfig = record("WorkersConfig", {
+  attempts: [bounded(integer, {"ge": 1, "le": 100}), 5],
+  sweep_s: [bounded(number, {"gt": 0, "le": 3600}), 5.0],
+  backoff_s: [bounded(number, {"ge": 0, "le": 3600}), 1.0],
+});
+
 export const SourceConfig = record("SourceConfig", {
   uri: [bounded(text, {"max": 4096}), ""],
   dataset: [bounded(text, {"max": 4096}), ""],
@@ -268,6 +289,8 @@ export const Extent = record("Extent", {
 
 export const DatasetConfig = record("DatasetConfig", {
   updater: [nullable(bounded(text, {"min": 1, "max": 4096})), null],
+  job: [bounded(text, {"min": 1, "max": 4096}), undefined],
+  parameters: [map(any), undefined],
   version: [text, ""],
   outputs: [map(OutputConfig.type), {}],
   title: [text, ""],
@@ -293,6 +316,10 @@ export const Config = record("Config", {
   state: [bounded(text, {"min": 1, "max": 4096}), "sqlite:.kfm/state.db"],
   objects: [bounded(text, {"min": 1, "max": 4096}), "file:.kfm/objects"],
   publish: [bounded(text, {"min": 1, "max": 4096}), "file:public"],
+  queue: [bounded(text, {"max": 1000}), ""],
+  postgres: [PostgresConfig.type, {"password": "", "schema": "kfm", "sslmode": "prefer", "wait_s": 30.0}],
+  redis: [RedisConfig.type, {"password": "", "name": "kfm"}],
+  workers: [WorkersConfig.type, {"attempts": 5, "sweep_s": 5.0, "backoff_s": 1.0}],
   catalog: [bounded(text, {"max": 4096}), "auto"],
   pages: [boolean, true],
   public_url: [bounded(text, {"max": 2000}), ""],
@@ -303,7 +330,7 @@ export const Config = record("Config", {
   network: [NetworkConfig.type, {"allow": [], "timeout_s": 30, "total_s": 3600, "max_bytes": 1099511627776, "revalidate_s": 86400, "retries": 0, "per_host": 6}],
   s3: [map(BucketConfig.type), {}],
   read_from: [list(bounded(text, {"min": 1, "max": 4096})), []],
-  execute: [ExecuteConfig.type, {"threads": 4, "window": 4096, "lease_s": 60}],
+  execute: [ExecuteConfig.type, {"threads": 4, "window": 4096, "lease_s": 60, "cluster": ""}],
   github: [GitHubConfig.type, {"token": "env:GITHUB_TOKEN", "api": "https://api.github.com", "uploads": "https://uploads.github.com", "repository": ""}],
   graph: [bounded(text, {"max": 4096}), ""],
   neo4j: [Neo4jConfig.type, {"user": "env:NEO4J_USERNAME", "password": "env:NEO4J_PASSWORD", "database": "neo4j", "timeout_s": 30}],

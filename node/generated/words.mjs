@@ -26,6 +26,7 @@ export const SUFFIXES = {
   "application/geopackage+sqlite3": ".gpkg",
   "application/vnd.flatgeobuf": ".fgb",
   "application/vnd.shp+zip": ".shp.zip",
+  "application/vnd.pmtiles": ".pmtiles",
 };
 
 export const FLAGS = {

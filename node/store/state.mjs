@@ -30,11 +30,13 @@ const asText = (body) => (body === null ? "" : body.toString("utf8"));
 
 export class StoredState {
   #checked = null;
+  #placed = null; // when the state was last found to be in force
   #writes;
 
   constructor(tables, nowMs) {
     this.tables = tables;
     this.nowMs = nowMs;
+    this.judgePlace = null; // throws if the state was moved; returns whether that holds until another process writes
     if (!writes.has(tables)) writes.set(tables, { count: 0 });
     this.#writes = writes.get(tables);
   }
@@ -49,6 +51,7 @@ export class StoredState {
   transaction(lease, { durable = true, switches = [] }, work) {
     this.tables.begin(durable);
     try {
+      if (this.judgePlace !== null) this.#checkPlace();
       if (lease !== null || switches.length) this.check(lease, switches);
     } catch (problem) {
       this.tables.rollback();
@@ -67,6 +70,11 @@ export class StoredState {
     }
     this.tables.commit();
     return answer;
+  }
+
+  #checkPlace() {
+    const foreign = this.tables.foreign();
+    if (foreign !== this.#placed && this.judgePlace()) this.#placed = foreign;
   }
 
   check(lease, switches) {

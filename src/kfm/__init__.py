@@ -21,8 +21,8 @@ from __future__ import annotations
 __version__ = "0.1.0"
 DISTRIBUTION = "kansas-frontier-matrix"  # the name to install; on the package index, `kfm` is another project
 __all__ = [
-    "Capabilities", "Check", "Connector", "DatasetVersionRef", "Output", "Plan", "RawManifest", "SourceRef", "Step",
-    "Updater", "ValidationReport", "WorkArtifacts", "__version__",
+    "Capabilities", "Check", "Connector", "DatasetVersionRef", "JobSettings", "JobUpdater", "Output", "Plan",
+    "RawManifest", "SourceRef", "Step", "Updater", "ValidationReport", "WorkArtifacts", "__version__",
 ]  # fmt: skip
 # Not in `__all__`: `from kfm import *` would hide the built-in `open`.
 _OPENING = ("Installation", "open")
@@ -42,6 +42,14 @@ def __getattr__(name: str) -> object:
         from kfm.model import updater
 
         return getattr(updater, name)
+    if name == "JobSettings":
+        from kfm.model.jobs import job_settings
+
+        return job_settings.JobSettings
+    if name == "JobUpdater":
+        from importlib import import_module  # by name: what imports `kfm` does not see the updaters
+
+        return getattr(import_module("kfm.model.jobs.job_updater"), name)
     if name in _OPENING:
         from importlib import import_module  # by name: `kfm.client` imports `kfm`
 

@@ -8,6 +8,8 @@ from kfm.model.connector import DatasetVersionRef as DatasetVersionRef
 from kfm.model.connector import RawManifest as RawManifest
 from kfm.model.connector import ValidationReport as ValidationReport
 from kfm.model.connector import WorkArtifacts as WorkArtifacts
+from kfm.model.jobs.job_settings import JobSettings as JobSettings
+from kfm.model.jobs.job_updater import JobUpdater as JobUpdater
 from kfm.model.records import SourceRef as SourceRef
 from kfm.model.records import Step as Step
 from kfm.model.updater import Output as Output

@@ -18,6 +18,7 @@
     │   ├── Fenced           another worker took over the lease; this one may no longer write
     │   └── Moved            a ref does not have the value that the plan expected
     ├── Unavailable      a source or service does not answer: try again later
+    │   └── ClusterLost      the cluster that performs the steps is gone: the run stays open, resume it
     └── Broken           the storage failed
         ├── Corrupt          stored bytes differ from the bytes that were written
         └── StorageFailed    the disk refused (full, I/O error): KFM acknowledges nothing more
@@ -147,6 +148,10 @@ class Unavailable(KfmError):
     exit_code = 69
 
 
+class ClusterLost(Unavailable):
+    code = "cluster.lost"
+
+
 class Broken(KfmError):
     code = "broken"
     exit_code = 74
@@ -179,6 +184,17 @@ EXIT_CODES: dict[str, int] = {
     "pipe": 141,  # SIGPIPE
     "terminated": 143,  # SIGTERM
 }
+
+
+def kind_of(code: str) -> type[KfmError]:
+    """Return the class of errors with this code; KfmError if none has it."""
+    pending: list[type[KfmError]] = [KfmError]
+    while pending:
+        kind = pending.pop()
+        if kind.code == code:
+            return kind
+        pending += kind.__subclasses__()
+    return KfmError
 
 
 def place_of(problem: BaseException) -> str:

@@ -44,6 +44,8 @@ COMMANDS = (
     ("thaw",), ("triggers", "watch", "--once"), ("webhooks", "serve", "--port", "0"),
     ("webhooks", "sign", "a"),
     ("webhooks", "verify", "a"), ("webhooks", "replay", "a"), ("triggers", "list"), ("triggers", "show", "1"),
+    ("jobs", "list"), ("jobs", "dead"), ("jobs", "show", "1"), ("jobs", "retry", "1"), ("jobs", "cancel", "1"),
+    ("jobs", "enqueue", "ingest.pull_source", "--dataset", "a"), ("search", "a"), ("move", "--to", "sqlite:b.db"),
     ("triggers", "retry", "1"), ("runs", "wal", "last"), ("runs", "telemetry"), ("runs", "compact"),
     ("reconcile", "--public"), ("diff", "rain-gauges"), ("status",),
     ("config", "show"), ("config", "check"),
@@ -105,6 +107,7 @@ def test_that_is_every_command_that_reads_it() -> None:
         ("init",),
         ("config", "schema"),
         ("config", "completion"),
+        ("jobs", "types"),
         ("mask", "preview"),
         ("catalog", "validate"),
     }

@@ -123,6 +123,12 @@ def test_every_command_that_changes_something_leaves_an_entry_in_the_ledger(
     did(("schedule", "trigger"), GAUGES, then=("resume",))
     did(("webhooks", "replay"), "gauges", "--body", "body.json", "--header", HEADER, then=("resume",))
     did(("triggers", "retry"), "000000000001")
+    did(("jobs", "enqueue"), "ingest.pull_source", "--dataset", GAUGES, then=("resume",))
+    assert kfm("jobs", "enqueue", "ingest.pull_source", "--dataset", GAUGES, "--param", "window=2026").code == 3
+    job = kfm("jobs", "enqueue", "ingest.pull_source", "--dataset", GAUGES, "--actor", "bob").out.strip()
+    did(("jobs", "cancel"), job)
+    did(("jobs", "retry"), job)
+    assert kfm("resume").code == 0
     source.write_text(source.read_text() + "dodge-city,ford,2026-04,1.5\n")
     did(("triggers", "watch"), GAUGES, "--once")
     assert kfm("schedule", "trigger", GAUGES).code == 0
@@ -147,6 +153,7 @@ def test_every_command_that_changes_something_leaves_an_entry_in_the_ledger(
     Path("kept").rename("catalog")
     did(("sinks", "retry"), "catalog")
     did(("runs", "compact"))
+    did(("move",), "--to", "file:elsewhere", "--edit")
     accepted_by_both(kfm)
     assert set(ledger.left) == set(LEAVES) - ELSEWHERE - SIGNED
 

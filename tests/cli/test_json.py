@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from kfm import config
+from kfm.app.jobs.job_worker import JobWorker
+from kfm.app.session.session import open_session
 from kfm.engine.execute import Crew
 from kfm.model.records import Receipt
 from kfm.model.secret import Secret
@@ -39,6 +42,7 @@ LINES = {
     "kfm publish": ["publish", "rain-gauges"],
     "kfm rollback": ["rollback", "rain-gauges", "--to", "nothing"],
     "kfm freeze": ["freeze"],
+    "kfm search": ["search", "rain"],
     "kfm thaw": ["thaw"],
     "kfm runs telemetry": ["runs", "telemetry"],
     "kfm attest": ["attest", "rain-gauges"],
@@ -51,6 +55,13 @@ LINES = {
     "kfm triggers list": ["triggers", "list"],
     "kfm triggers show": ["triggers", "show", "000000000001"],
     "kfm triggers retry": ["triggers", "retry", "000000000001"],
+    "kfm jobs list": ["jobs", "list", "--all"],
+    "kfm jobs dead": ["jobs", "dead"],
+    "kfm jobs show": ["jobs", "show", "000000000001"],
+    "kfm jobs types": ["jobs", "types"],
+    "kfm jobs enqueue": ["jobs", "enqueue", "ingest.pull_source", "--dataset", "rain-gauges"],
+    "kfm jobs retry": ["jobs", "retry", "000000000001"],
+    "kfm jobs cancel": ["jobs", "cancel", "000000000001"],
     "kfm catalog validate": ["catalog", "validate", "document.json"],
     "kfm schedule freshness": ["schedule", "freshness"],
     "kfm status": ["status"],
@@ -99,6 +110,7 @@ LINES = {
     "kfm sinks": ["sinks"],
     "kfm reconcile": ["reconcile"],
     "kfm runs compact": ["runs", "compact"],
+    "kfm move": ["move", "--to", "jsonl:.kfm/state.jsonl"],
     "kfm doctor": ["doctor"],
     "kfm config check": ["config", "check"],
     "kfm config show": ["config", "show"],
@@ -139,6 +151,20 @@ def asked_for(ran: Kfm) -> str:
     assert ran("freeze", *signed).code == 0
     assert ran("thaw", *signed).code == 4
     return str(ran("review", "list", "--json").data[0]["id"])
+
+
+def with_a_job(ran: Kfm, name: str) -> None:
+    """A job that waits, was cancelled, or was refused by its run, for a person to correct."""
+    if name.startswith("kfm jobs") and name not in ("kfm jobs types", "kfm jobs enqueue"):
+        assert ran(*LINES["kfm jobs enqueue"]).code == 0
+    if name == "kfm jobs retry":
+        assert ran(*LINES["kfm jobs cancel"]).code == 0
+    if name != "kfm jobs dead":
+        return
+    Path("data/rain_gauges.csv").write_text("nothing\n1\n")
+    with open_session(config.load(None, os.environ)) as session:
+        assert JobWorker(session).turn() is not None
+        assert [job.status for job in session.state.jobs.dead()] == ["dead"]
 
 
 def with_parts() -> None:
@@ -183,6 +209,27 @@ def branched() -> None:
         subprocess.run(["git", *words], check=True)
 
 
+def laid_before(name: str, ran: Kfm) -> None:
+    """What a command needs to find."""
+    if name == "kfm search":
+        indexed(ran)
+    if name == "kfm catalog validate":
+        Path("document.json").write_text("{}")
+
+
+def indexed(ran: Kfm) -> None:
+    """The gauges with a published index of their rows."""
+    said = Path("kfm.yml").read_text()
+    Path("kfm.yml").write_text(
+        f"{said}\n  gauge-index:\n    job: index.build_embeddings\n    parameters: {{columns: [county]}}\n"
+        "    title: x\n    license: CC0-1.0\n    sensitivity: public\n"
+        "    sources: {rows: {dataset: rain-gauges, zone: published}}\n"
+    )
+    for words in (("publish", "rain-gauges"), ("run", "gauge-index"), ("publish", "gauge-index")):
+        answer = ran(*words)
+        assert answer.code == 0, answer.err
+
+
 @pytest.mark.parametrize("name", sampled(SHAPES, every=3))
 def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shape = SHAPES[name]
@@ -207,8 +254,7 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
         interrupt(ran, monkeypatch)
     if name.startswith("kfm preview"):
         branched()
-    if name == "kfm catalog validate":
-        Path("document.json").write_text("{}")
+    laid_before(name, ran)
     if name == "kfm labels set":
         Path("kfm.yml").write_text(Path("kfm.yml").read_text() + "\nlabels: labels.yml\n")
     if name in ("kfm policy test", "kfm policy deploy"):
@@ -238,6 +284,7 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
             file.write("\nledger: {sign_with: env:KFM_SECRET_LEDGER, origin: kfm.example.org/ledger}\n")
             file.write("attest: {sign_with: env:KFM_SECRET_LEDGER}\n")
         assert ran("audit", "export").code == ran("attest", "rain-gauges").code == 0
+    with_a_job(ran, name)
     if name.startswith("kfm triggers"):
         assert ran(*LINES["kfm webhooks replay"]).code == 0
     words = LINES[name]

@@ -22,10 +22,11 @@ def installation(folder: Path) -> Installation:
 def test_what_is_written_passes_its_own_tests(tmp_path: Path, kind: str) -> None:
     there = installation(tmp_path)
     answer = there.kfm("new", kind, "well-logs")
-    assert "updaters/well_logs.py" in answer.out and "    updater: updaters/well_logs.py:WellLogs" in answer.out
+    word, count = ("job", 3) if kind == "job" else ("updater", 2)
+    assert "updaters/well_logs.py" in answer.out and f"{word}: updaters/well_logs.py:WellLogs" in answer.out
     done = pytest_in(tmp_path, "tests/test_well_logs.py")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 passed" in done.stdout
+    assert f"{count} passed" in done.stdout
 
 
 def test_what_it_says_to_declare_can_be_pasted(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import apsw
 import pytest
 
-import kfm.store.live_reader as live_reader
-from kfm.store.live_reader import LiveTables, open_reader
+import kfm.store.readers.live_reader as live_reader
+from kfm.store.readers.live_reader import LiveTables, open_reader
 from kfm.store.snapshot import SnapshotTables
 from tests.cli.conftest import Kfm
 from tests.cli.test_commands import change_data

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def test_as_much_of_an_id_is_shown_as_makes_it_unique(ran: Kfm, monkeypatch: pyt
             return [each for each in ("abcdefgh-1", "abcdefgh-2", "abcd") if each.startswith(beginning)]
 
     class Session:
-        state = type("State", (), {"runs": Runs()})
+        state = type("State", (), {"runs": Runs(), "recent": nullcontext})
 
     monkeypatch.setattr(queries, "SHORT", 8)
     assert queries.short_run(Session(), "abcdefgh-1") == "abcdefgh-1"  # type: ignore[arg-type]

@@ -366,7 +366,7 @@ YAML_CASES: Cases = {
     "a store on a host": ("state: sqlite://host/x\n" + TAIL, ("state has no usable path",)),
     "text after memory": ("state: memory:x\n" + TAIL, ("state has text after memory:",)),
     "objects in memory": ('objects: "memory:"\n' + TAIL, ("objects is not a storage location",)),
-    "publish to anywhere": ("publish: s3://bucket\n" + TAIL, ("publish is not a storage location",)),
+    "publish to anywhere": ("publish: ftp://host/x\n" + TAIL, ("publish is not a storage location",)),
     "a control character in a path": ('artifacts: "a\\nb"\n' + TAIL, ("artifacts holds a control character",)),
     "a dataset in capitals": ("datasets: {NOAA: {updater: u.py:U}}", ("dataset 'NOAA' is not a valid name",)),
     "a dataset that climbs": ("datasets: {../x: {updater: u.py:U}}", ("dataset '../x' is not a valid name",)),

@@ -12,7 +12,7 @@ from kfm.app.runs.run_control import run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.session import Session
-from kfm.store import archive
+from kfm.store.readers import archive
 from tests.engine.crowds import STATES, Installation, together
 
 

@@ -49,7 +49,7 @@ def outcomes(entries: Sequence[LedgerEntry]) -> Iterator[Letter]:
 
 
 def following(session: Session, sink: Any, letters: Any = outcomes) -> Follower:
-    return Follower(sink, letters, sink_lock(session.resolved, sink.name))
+    return Follower(sink, letters, sink_lock(session.resolved, session.state, sink.name))
 
 
 def tell(

@@ -15,6 +15,9 @@ Command = tuple[str, ...]
 WRITING: frozenset[Command] = frozenset(
     {
         ("init",),
+        ("jobs", "enqueue"),
+        ("jobs", "retry"),
+        ("jobs", "cancel"),
         ("new",),
         ("resume",),
         ("attest",),

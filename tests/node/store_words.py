@@ -16,12 +16,12 @@ from kfm.errors import KfmError
 from kfm.model import records
 from kfm.model.names import is_digest
 from kfm.model.ports import Tables
-from kfm.store.archive import Archive
 from kfm.store.jsonl import JsonlTables
 from kfm.store.memory import MemoryTables
 from kfm.store.objects import FileObjects
 from kfm.store.overlay import OverlayTables
 from kfm.store.process_identity import this_process
+from kfm.store.readers.archive import Archive
 from kfm.store.snapshot import SnapshotTables
 from kfm.store.sqlite import SqliteTables
 from kfm.store.state import StoredState

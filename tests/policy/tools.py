@@ -1,4 +1,4 @@
-"""OPA, Conftest and tools of workflows, built from Go once per machine into a folder outside the clone: `make tools`.
+"""OPA, Conftest, Helm and tools of workflows, built from Go once per machine into a folder outside it: `make tools`.
 
 Go holds every module against its checksum database. The version is in the file's name, so that another one is built
 again, and a build that was interrupted leaves nothing behind that looks like a program.
@@ -14,12 +14,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-VERSIONS = {"opa": "v1.22.0", "conftest": "v0.71.1", "actionlint": "v1.7.12", "act": "v0.2.89"}
+VERSIONS = {"opa": "v1.22.0", "conftest": "v0.71.1", "actionlint": "v1.7.12", "act": "v0.2.89", "helm": "v3.22.0"}
 MODULES = {
     "opa": "github.com/open-policy-agent/opa",
     "conftest": "github.com/open-policy-agent/conftest",
     "actionlint": "github.com/rhysd/actionlint/cmd/actionlint",
     "act": "github.com/nektos/act",
+    "helm": "helm.sh/helm/v3/cmd/helm",
 }
 WITH_LONG = ("act",)  # only long tests use these: built when they do
 

@@ -11,7 +11,7 @@ import hashlib
 from contextlib import suppress
 from random import Random
 
-import kfm.store.objects as objects_module
+import kfm.store.stored_objects as objects_module
 from kfm.clock import FixedClock
 from kfm.errors import Corrupt, KfmError
 from kfm.model.ports import Tables

@@ -8,7 +8,7 @@ from functools import lru_cache
 from random import Random
 
 import kfm.engine.execute as execute_module
-import kfm.store.objects as objects_module
+import kfm.store.stored_objects as objects_module
 from kfm.errors import KfmError
 from kfm.model.canonical import canonical
 from kfm.model.records import Receipt

@@ -18,6 +18,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ _BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.M | re.S)
 _UNRUN = {
     "cron": "no test waits for a clock",
     "cypher": "made of the code, and run by the tests of the graph",
+    "cluster": "no test has a cluster or an engine of containers; tests/deploy holds what they get against schemas",
 }
 
 
@@ -47,10 +49,18 @@ def blocks(text: str) -> list[Block]:
 
 
 def follow(
-    page: Path, folder: Path, python: str = sys.executable, section: str = "", columns: int = 0, kfm: str = ""
+    page: Path,
+    folder: Path,
+    python: str = sys.executable,
+    section: str = "",
+    columns: int = 0,
+    kfm: str = "",
+    clone: Path = ROOT,
+    programs: Mapping[str, Path] | None = None,
 ) -> int:
     """Do what the page says, or one section of it, in an empty folder; returns how many blocks were run. `kfm` is a
-    script for the command of that name, if it is not this Python's."""
+    script for the command of that name, if it is not this Python's. `clone` is what the page calls $KFM. `programs` are
+    others that the page needs."""
     tools = folder / "bin"
     tools.mkdir(parents=True)
     for name, module in (("kfm", " -m kfm"), ("python", "")):
@@ -58,6 +68,8 @@ def follow(
         (tools / name).chmod(0o755)
     if kfm:
         (tools / "kfm").write_text(kfm)
+    for name, program in (programs or {}).items():
+        (tools / name).symlink_to(program)
     (tools / "make").symlink_to("/bin/true")  # its targets have tests of their own
     here, note = folder / "reader", folder / "pwd"
     (here / ".venv" / "bin").mkdir(parents=True)
@@ -65,7 +77,7 @@ def follow(
     environment = {
         "PATH": f"{tools}:{os.environ.get('PATH', os.defpath)}",
         "HOME": str(here),
-        "KFM": str(ROOT),
+        "KFM": str(clone),
         "LC_ALL": "C.UTF-8",
         "KFM_ACTOR": "you",
         "KFM_ACCEPT_WEAK_STORAGE": "true",  # the temporary folder may be one in memory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.project.job_shapes import JOBS
 from tests.project.json_when import RUNS, WHEN
 from tests.project.json_when import Shape as Shape
 from tests.project.promotion_shapes import promotion
@@ -253,6 +254,7 @@ SHAPES: dict[str, Shape] = {
         }
     ),
     "kfm webhooks replay": Shape({"known": "whether it was accepted before", "triggers": "the ids of its triggers"}),
+    **JOBS,
     "kfm triggers list": Shape(_TRIGGER, many=True),
     "kfm triggers show": Shape(_TRIGGER),
     "kfm triggers retry": Shape(RUNS),
@@ -510,6 +512,20 @@ SHAPES: dict[str, Shape] = {
         }
     ),
     "kfm runs compact": Shape({"archived_runs": "how many"}),
+    "kfm move": Shape(
+        {
+            "what": "`state` or `objects`",
+            "from": "the old address, as kfm.yml names it",
+            "to": "the new one",
+            "moved": "whether this command moved it; false in a dry run, and if it was moved there before",
+            "edited": "whether kfm.yml names the new place now",
+            "line": "the line of kfm.yml that names it",
+            "tables": "of a state: a list of `table`, `rows`, `bytes` and `digest`",
+            "digest": "of a state: the digest over all rows, equal at both places",
+        },
+        about="For objects `objects`, `bytes`, `copied` and `left` stand in place of `tables` and `digest`: how many "
+        "there are, their bytes, how many were not there before, and how many the state does not name.",
+    ),
     "kfm doctor": Shape({"ok": "whether every check passed", "checks": f"a list of {_CHECK}"}),
     "kfm config check": Shape(
         {

@@ -68,7 +68,8 @@ WHEN: dict[str, Shape] = {
             "to be promoted), `withdrawal` (null, or of the processed version: `version`, `by`, `at`, `reason`, "
             "`run_id`, `current`), `level` (the strictest "
             "label), `as_of`, `age_min`, `freshness` (as `verdict` of `kfm schedule freshness`), `late_min`, "
-            "`is_held`, `held_rows` (null: may not be shown), `is_frozen`, `waiting` (triggers), `at_work` and "
+            "`is_held`, `held_rows` (null: may not be shown), `is_frozen`, `waiting` (triggers), `dead` (dead letters "
+            "of jobs), `at_work` and "
             "`unfinished` (runs), `is_undelivered`, `last_run` and `last_outcome`",
             "is_frozen": "whether everything is frozen",
             "next": "recommended commands, the most urgent first: `command`, `why`, `dataset`",
@@ -147,6 +148,16 @@ WHEN: dict[str, Shape] = {
         many=True,
     ),
     "kfm schedule check": Shape({"schedules": "all of them, as in `kfm schedule list`", "new": "names of new ones"}),
+    "kfm search": Shape(
+        {
+            "query": "the words",
+            "indexes": "the version of each index that was searched, by its alias",
+            "epochs": "by the dataset of an index: the count that changes whenever what is public of it changes",
+            "meaning": "true: vectors were compared, too",
+            "hits": "the best first: `dataset`, its `version`, `key`, `title`, `snippet`, `score` and `alias`",
+            "hidden": "versions in the indexes whose text may not be shown now: `alias`, `dataset`, `version`, `why`",
+        }
+    ),
     "kfm runners write": Shape(
         {
             "kind": "the runner",

@@ -29,6 +29,9 @@ LEAVES: dict[Command, Left] = {
     ("triggers", "retry"): Left("ingest", "the run that answers the trigger"),
     ("triggers", "watch"): Left("ingest", "one for each run"),
     ("schedule", "trigger"): Left("ingest", "the run that answers the trigger, by `kfm up` or `kfm resume`"),
+    ("jobs", "enqueue"): Left("ingest", "the run that does the job, by a worker, `kfm up` or `kfm resume`"),
+    ("jobs", "retry"): Left("jobs", "one for each job that is put back, and then the run that does it"),
+    ("jobs", "cancel"): Left("jobs"),
     ("webhooks", "serve"): Left("ingest", "the run that answers a request, by `kfm up` or `kfm resume`"),
     ("webhooks", "replay"): Left("ingest", "the run that answers the request, by `kfm up` or `kfm resume`"),
     ("backfill", "start"): Left("backfill", "and `ingest` for each partition"),
@@ -62,6 +65,7 @@ LEAVES: dict[Command, Left] = {
     ("attest",): Left("attest"),
     ("reconcile", "--repair"): Left("repair", "if something differed that can be repaired; before the first change"),
     ("sinks", "retry"): Left("sinks", "if the sink took something that it did not have; no sink follows it"),
+    ("move",): Left("move", "one for each attempt, before the first change; it moves with the rest"),
 }
 # These write files, and leave the state as it is.
 FILES: dict[Command, str] = {
@@ -94,6 +98,7 @@ READS = frozenset(
         *(("review", name) for name in ("list", "show")),
         *(("schedule", name) for name in ("list", "show", "next", "check", "freshness", "pools")),
         *(("triggers", name) for name in ("list", "show")),
+        *(("jobs", name) for name in ("list", "show", "dead", "types")),
         *(("webhooks", name) for name in ("verify", "sign")),
         *(("runners", name) for name in ("check", "workflow")),
         ("labels", "show"),
@@ -104,6 +109,7 @@ READS = frozenset(
         *(("audit", name) for name in ("verify", "prove", "consistency")),
         ("reconcile",),
         ("sinks",),
+        ("search",),
     }
 )
 

@@ -36,6 +36,7 @@ from kfm.config import (
     s3_settings,
     schedule_settings,
     source_settings,
+    store_settings,
     webhook_settings,
 )
 from kfm.model import records, transform_config
@@ -78,6 +79,7 @@ def files() -> dict[str, str]:
                 openlineage_settings,
                 runner_settings,
                 archive_settings,
+                store_settings,
             ),
             *(source_settings, schedule_settings, dataset_settings, config_file),
         ),

@@ -11,7 +11,7 @@ from kfm import config, errors
 from kfm.cli.parser import EXIT_TEXT, build
 from kfm.model.records import NONDET
 from kfm.store.state_tables import CATALOGUE, WHOLE, StateTable
-from tests.project import mutations
+from tests.project import job_catalog, mutations
 from tests.project.json_shapes import ERROR, NOT_JSON, SHAPES, Shape
 
 NOTICE = "<!-- Made by `make schemas` from the code; change the code, not this page. -->\n"
@@ -22,6 +22,7 @@ def pages() -> dict[str, str]:
         "docs/reference/cli.md": _at_width("100", _commands),
         "docs/reference/config.md": _configuration(),
         "docs/reference/errors.md": _errors(),
+        "docs/reference/jobs.md": job_catalog.page(NOTICE),
         "docs/reference/json.md": _json(),
         "docs/reference/records.md": f"{NOTICE}\n{mutations.page()}",
         "docs/reference/state.md": _state(),
@@ -242,6 +243,8 @@ REFS = {
     "quarantine/<dataset>/<partition>": "the same for a partition; its next run, or one of the dataset, removes it",
     "processed/<dataset>": "the version that the last run made; `kfm publish` publishes it",
     "published/<dataset>": "the version that is public",
+    "search/<alias>": "the published version of an index, which `kfm search` reads; it moves with the published ref",
+    "cache/<dataset>": "a count: one more whenever what is public of an index or of tiles changes, or of their sources",
     "switch/global": "`frozen` or `open`, for everything",
     "switch/dataset/<dataset>": "`frozen` or `open`, for one dataset",
     "maintenance/<operation>": "the last report of such an operation: see [records](records.md)",

@@ -17,7 +17,8 @@ from kfm.cli.parser import Usage, parse
 from kfm.errors import BadInput
 from kfm.model.source_formats import Format
 from kfm.model.transform_config import OutputFormat
-from tests.abilities import needs_confinement
+from tests.abilities import lacking, needs_confinement
+from tests.policy.tools import Absent, built
 from tests.project import quickly, terminal
 from tests.project.bans import ROOT, repository_files
 from tests.project.guides import blocks, follow, matches
@@ -28,6 +29,8 @@ GUIDES = [ROOT / "README.md", *(page for name in FOLDERS for page in sorted((ROO
 AT_A_TERMINAL = {ROOT / name for name in ("README.md", "docs/start/tutorial.md", "docs/guides/first-updater.md")}
 NARROW = {*AT_A_TERMINAL, ROOT / "docs/guides/protect-a-table.md"}
 CONFINING = ROOT / "docs" / "guides" / "formats.md"  # reads what is read only by a confined reader
+ON_SERVERS = ROOT / "docs" / "guides" / "scaling.md"  # tests/app/servers runs it
+DEPLOYING = ROOT / "docs" / "guides" / "deploy.md"
 GUIDES += [*sorted((ROOT / "docs" / "runbooks").rglob("*.md")), ROOT / "docs/receipts.md"]
 
 
@@ -35,16 +38,28 @@ def works(page: Path, folder: Path, kfm: str = "") -> None:
     if page == CONFINING:
         needs_confinement()
     columns = terminal.COLUMNS if page in NARROW else 0
-    assert follow(page, folder, columns=columns, kfm=kfm) >= 3
+    assert follow(page, folder, columns=columns, kfm=kfm, programs=programs_of(page)) >= 3
 
 
-@pytest.mark.parametrize("page", [page for page in GUIDES if page != CONFINING], ids=lambda page: page.stem)
+def programs_of(page: Path) -> dict[str, Path]:
+    """The programs that a page needs and most machines lack."""
+    try:
+        return {"helm": built("helm")} if page == DEPLOYING else {}
+    except Absent as problem:
+        lacking(str(problem))
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in GUIDES if page not in (CONFINING, ON_SERVERS)], ids=lambda page: page.stem
+)
 def test_a_guide_works_as_written(page: Path, tmp_path: Path) -> None:
     works(page, tmp_path, kfm="" if page in AT_A_TERMINAL else quickly.script())
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("page", [page for page in GUIDES if page not in AT_A_TERMINAL], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [page for page in GUIDES if page not in (*AT_A_TERMINAL, ON_SERVERS)], ids=lambda page: page.stem
+)
 def test_a_guide_works_with_a_process_for_every_command(page: Path, tmp_path: Path) -> None:
     works(page, tmp_path)
 

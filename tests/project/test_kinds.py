@@ -54,6 +54,7 @@ CASES = {
     "metadata-refresh": "wells",
     "remote-sensing-delta": "greenness",
     "correction": "wells",
+    "derived": "well-tiles",
 }
 
 
@@ -142,3 +143,19 @@ def test_what_a_label_closes_is_taken_back_and_the_rest_stays(kind: Kind) -> Non
     assert not Path("public/datasets/wells/index.html").exists()
     assert "Towns" in Path("public/index.html").read_text()
     assert "Wells" not in Path("public/index.html").read_text()
+
+
+@of("derived")
+def test_a_new_version_is_counted_drawn_and_found(kind: Kind, capfd: pytest.CaptureFixture[str]) -> None:
+    assert kind.kfm("run") == 0
+    before = kind.files()
+    assert kind.kfm("search", "carr") == 0
+    assert "Carr" not in capfd.readouterr().out
+    kind.change()
+    assert kind.kfm("run") == 0
+    assert before.keys() == kind.files().keys() == {"metadata", "tiles"} and before != kind.files()
+    assert json.loads(kind.text("metadata*"))["features"] == 8
+    capfd.readouterr()
+    assert kind.kfm("search", "carr") == 0
+    found = capfd.readouterr()
+    assert "1038225763" in found.out and "INFO" not in found.err

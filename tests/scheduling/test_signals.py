@@ -165,6 +165,16 @@ def test_metrics_of_freshness_and_artifacts(tmp_path: Path) -> None:
         assert 'uri="kfm://dataset/rain#sha256:' in uri
 
 
+def test_metrics_of_the_queue_say_how_much_waits_and_how_long(tmp_path: Path) -> None:
+    with opened(tmp_path) as site:
+        assert (site.metrics()["kfm_queue_depth"], site.metrics()["kfm_queue_lag_seconds"]) == (0, 0)
+        keep(site.session.state, new_trigger(site.session, "rain", actor="tester"))
+        site.clock.advance(90_000)
+        found = site.metrics()
+        assert (found["kfm_queue_depth"], found["kfm_queue_lag_seconds"]) == (1, 90)
+        assert (found["kfm_queue_waiting"], found["kfm_jobs_running"], found["kfm_jobs_dead"]) == (1, 0, 0)
+
+
 def test_no_size_is_reported_of_data_that_is_not_plainly_public(tmp_path: Path) -> None:
     with opened(tmp_path, "title: Rain") as site:
         site.run("n\n1\n")

@@ -12,29 +12,38 @@ from pathlib import Path
 
 from tests.seeded import planting
 from tests.seeded.added import ADDED
+from tests.seeded.bucket_bugs import BUCKETS
 from tests.seeded.completed import COMPLETED
 from tests.seeded.format_bugs import FORMATS
 from tests.seeded.job_bugs import JOB_BUGS
 from tests.seeded.lineage_bugs import LINEAGE
 from tests.seeded.mended import MENDED
+from tests.seeded.move_bugs import MOVES
 from tests.seeded.partitions import PARTITIONS
 from tests.seeded.planting import Bug
 from tests.seeded.promised import PROMISED
 from tests.seeded.public_pages import PUBLIC_PAGES
+from tests.seeded.queue_bugs import QUEUED
 from tests.seeded.readers import READERS
 from tests.seeded.recorded import RECORDED
+from tests.seeded.server_bugs import SERVERS
 from tests.seeded.slips import STEWARD_SLIPS
 from tests.seeded.steward_claims import STEWARDS
 from tests.seeded.surface_bugs import SURFACE
+from tests.seeded.worker_bugs import WORKERS
 
 SIMULATED = "tests/power/test_simulated.py"
 PUBLISHED = "tests/power/test_published.py"
+
 BUGS: dict[str, Bug] = {
     **FORMATS,
     **LINEAGE,
     **MENDED,
+    **MOVES,
     **ADDED,
     **JOB_BUGS,
+    **QUEUED,
+    **BUCKETS,
     **PUBLIC_PAGES,
     **PARTITIONS,
     **SURFACE,
@@ -44,6 +53,8 @@ BUGS: dict[str, Bug] = {
     **RECORDED,
     **COMPLETED,
     **STEWARDS,
+    **WORKERS,
+    **SERVERS,
     "a reader of somebody else's reaches other files": Bug(
         "kfm.engine.isolation.sandbox_child:main",
         "if not confine(readable(), (0,)) and task.confined:",
@@ -203,10 +214,10 @@ BUGS: dict[str, Bug] = {
     ),
     "the receipt is written after the effect, in a commit of its own": Bug(
         "kfm.engine.upsert:commit",
-        "                return stages(made, tx)\n",
+        "                return stages(_with_served(made, tx), tx)\n",
         "                pass\n"
         "            with context.world.state.transaction() as tx:\n"
-        "                return stages(made, tx)\n",
+        "                return stages(_with_served(made, tx), tx)\n",
         "tests/crash/test_kills.py",
     ),
     "the token is not checked": Bug(
@@ -218,6 +229,7 @@ BUGS: dict[str, Bug] = {
     "the token is checked outside the transaction": Bug(
         "kfm.store.state:Transaction.__enter__",
         "        state.tables.begin(self._durable)\n        try:\n"
+        "            if state.judge_place is not None:\n                state.check_place()\n"
         "            if self._lease is not None or self._switches:\n"
         "                state.check(self._lease, self._switches)\n",
         "        if self._lease is not None or self._switches:\n"
@@ -259,7 +271,7 @@ BUGS: dict[str, Bug] = {
         "tests/engine/test_gate.py",
     ),
     "a dry run opens the database for writing": Bug(
-        "kfm.app.session.backends:open_tables",
+        "kfm.app.session.backends:open_tables_at",
         "    return OverlayTables(SnapshotTables(path))",
         "    from kfm.store.sqlite import SqliteTables as Writing\n\n    return OverlayTables(Writing(path))",
         "tests/engine/test_dry_run.py",

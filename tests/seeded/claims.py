@@ -97,7 +97,7 @@ CLAIMS: dict[str, Bug] = {
         "tests/engine/test_dry_run.py::test_on_every_state_the_predicted_effects_are_the_effects_made",
     ),
     "U7": Bug(
-        "kfm.app.session.backends:open_tables",
+        "kfm.app.session.backends:open_tables_at",
         "return OverlayTables(SnapshotTables(path))",
         "from kfm.store.sqlite import SqliteTables as Writing\n\n    return OverlayTables(Writing(path))",
         "tests/engine/test_dry_run.py::test_no_call_to_the_system_changes_anything",
@@ -238,7 +238,7 @@ CLAIMS: dict[str, Bug] = {
         "tests/crash/test_kills.py::test_a_kill_at_any_place_changes_nothing_in_the_end[jsonl-smallest-0]",
     ),
     "D8": Bug(
-        "kfm.store.archive:Archive.rows",
+        "kfm.store.readers.archive:Archive.rows",
         "if place.offset <= at < end:",
         "if place.offset < at < end:",
         "tests/engine/test_wal.py::test_compaction_answers_the_same_questions",
@@ -508,7 +508,7 @@ CLAIMS: dict[str, Bug] = {
         f"{GATE}::test_what_is_declared_today_decides_whatever_the_version_was_made_under",
     ),
     "P5": Bug(
-        "kfm.engine.execute:Crew._failed",
+        "kfm.engine.execute:Crew._wait_before_next",
         "attempt > updater.retries",
         "attempt",
         "tests/cli/test_continued.py::test_what_is_unavailable_is_tried_again_as_often_as_declared",

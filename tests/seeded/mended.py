@@ -464,7 +464,7 @@ MENDED: dict[str, Bug] = {
     ),
     "a damaged object is not made again": Bug(
         "kfm.store.objects:FileObjects.adopt",
-        "        if not self._fs.link(temporary, target) and not self._is_whole(digest):\n",
+        "        if not self._fs.link(temporary, target) and not self.is_whole(digest):\n",
         "        if not self._fs.link(temporary, target) and False:\n",
         "tests/node/test_damaged_objects.py"
         "::test_what_is_not_whole_is_named_before_the_commit_and_made_again_by_a_forced_run",

@@ -120,7 +120,7 @@ PROMISED: dict[str, Bug] = {
         "tests/app/governance/test_canaries.py",
     ),
     "a journal is put away twice": Bug(
-        "kfm.store.archive:Archive._put_away",
+        "kfm.store.readers.archive:Archive._put_away",
         'if keys and self._state.tables.get("segments", keys[0]) is not None:',
         "if keys:",
         "tests/engine/test_compaction_races.py",

@@ -37,4 +37,34 @@ RUNNERS: dict[str, Bug] = {
         '{"name": name, "value": __import__("os").environ.get(name, "")}',
         f"{WRITTEN}::test_a_secret_is_a_reference_in_every_file_and_in_no_form_a_value",
     ),
+    "W9 no pod gets what it may not have": Bug(
+        "deploy/manifests/up.yaml",
+        "enableServiceLinks: false",
+        "hostNetwork: true",
+        "tests/deploy/test_manifest_policy.py::test_the_manifests_keep_every_rule",
+    ),
+    "W9 values that would not work": Bug(
+        "deploy/chart/templates/checks.yaml",
+        "and .Values.networkPolicy.enabled $config.queue (not .Values.networkPolicy.redis.peers)",
+        "false",
+        "tests/deploy/test_chart.py::test_a_mistake_is_refused_with_its_place_and_without_a_secret",
+    ),
+    "W9 cron jobs are the schedules": Bug(
+        "kfm.projections.runners.runner_files:_cron_job",
+        '"timeZone": "Etc/UTC"',
+        '"timeZone": "America/Chicago"',
+        "tests/deploy/test_clock.py::test_every_instant_of_a_month_wakes_a_cron_job_of_the_chart",
+    ),
+    "W9 nothing is written beside": Bug(
+        "kfm.workers.main:main",
+        "return _answer(argv)",
+        'return open("beside", "w").close() or _answer(argv)',
+        "tests/deploy/test_read_only.py::test_the_workers_and_kfm_up_run_an_installation_there",
+    ),
+    "W9 a missing package is named": Bug(
+        "tools/local/servers.py",
+        ": apt-get install {PACKAGES[server]}",
+        "",
+        "tests/deploy/test_local.py::test_a_package_that_is_missing_is_named_with_the_line_that_installs_it",
+    ),
 }

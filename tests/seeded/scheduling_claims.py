@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from tests.seeded.connector_claims import CONNECTORS
+from tests.seeded.job_claims import JOB_CLAIMS
 from tests.seeded.planting import Bug
 from tests.seeded.promotion_claims import PROMOTION
 from tests.seeded.runner_claims import RUNNERS
+from tests.seeded.worker_claims import WORKER_CLAIMS
 
 SCHEDULING: dict[str, Bug] = {
     "O5": Bug(
@@ -15,6 +17,8 @@ SCHEDULING: dict[str, Bug] = {
         "tests/app/backfills/test_backfills.py::test_a_plan_that_is_no_longer_so_is_not_started",
     ),
     **CONNECTORS,
+    **JOB_CLAIMS,
+    **WORKER_CLAIMS,
     **RUNNERS,
     **PROMOTION,
     "O1": Bug(

@@ -6,7 +6,7 @@ from tests.seeded.planting import Bug
 
 SURFACE: dict[str, Bug] = {
     "a dry run is silent about the sinks": Bug(
-        "kfm.app.runs.settlement:settle_session",
+        "kfm.app.runs.settlement:_settle",
         'if session.mode != "read":',
         'if session.mode == "write":',
         "tests/engine/test_predicted_sinks.py::test_a_dry_run_names_every_effect_on_every_sink",

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import socket
 import subprocess
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,16 +14,13 @@ from kfm.errors import BadInput, Denied, KfmError
 from kfm.model.records import FetchRequest
 from kfm.model.secret import Secret
 from kfm.sources.s3 import AMAZON, S3Keys, S3Source, S3Store, address_of, parts_of, signed_headers
-from tests.abilities import lacking
 from tests.engine.installations import Installation, environment
 from tests.node.sites import command
-from tests.policy.tools import Absent
-from tests.sources import tools
+from tests.servers.seaweed import ACCESS, SECRET, running, signed
 from tests.sources.memory_objects import MemoryObjects
 from tests.sources.packed import NAME, ROWS, zipped
 from tests.sources.s3_server import MemoryStore, serving
 
-ACCESS, SECRET = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 KEYS = S3Keys(Secret(ACCESS.encode()), Secret(SECRET.encode()), None)
 ENV = {"KFM_SECRET_ACCESS": ACCESS, "KFM_SECRET_SECRET": SECRET}
 
@@ -190,97 +181,22 @@ def test_node_refuses_an_object_and_still_runs_the_others(tmp_path: Path) -> Non
 
 
 @pytest.fixture(scope="module")
-def seaweed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    try:
-        weed = tools.fetched()
-    except Absent as problem:
-        lacking(str(problem))
-    folder = tmp_path_factory.mktemp("seaweed")
-    identities = [
-        {"name": "us", "credentials": [{"accessKey": ACCESS, "secretKey": SECRET}], "actions": ["Admin"]},
-        {"name": "anonymous", "actions": ["Read:open-data"]},
-    ]  # fmt: skip
-    (folder / "s3.json").write_text(json.dumps({"identities": identities}))
-    ports = [_free() for _ in range(5)]
-    words = [
-        str(weed), "server", f"-dir={folder}", "-ip=127.0.0.1", f"-master.port={ports[0]}", f"-volume.port={ports[1]}",
-        f"-filer.port={ports[2]}", f"-s3.port={ports[3]}", "-s3", f"-s3.config={folder}/s3.json",
-        "-master.volumeSizeLimitMB=64",
-    ]  # fmt: skip
-    with (folder / "log").open("w") as log:
-        running = subprocess.Popen(words, stdout=log, stderr=log, cwd=folder)
-    endpoint = f"http://127.0.0.1:{ports[3]}"
-    try:
-        until = time.monotonic() + 60
-        while True:
-            try:
-                _put(endpoint, "/open-data", b"")
-                _put(endpoint, "/rain-ks", b"")
-                break
-            except (OSError, urllib.error.URLError):
-                assert time.monotonic() < until, (folder / "log").read_text()[-2000:]
-                time.sleep(0.3)
-        yield endpoint
-    finally:
-        running.kill()
-        running.wait(30)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _free() -> int:
-    """Below those that the system gives away: the server also takes the one 10,000 above."""
-    for port in range(20_000 + os.getpid() % 9_000, 32_000):
-        with socket.socket() as one, socket.socket() as other:
-            try:
-                one.bind(("127.0.0.1", port))
-                other.bind(("127.0.0.1", port + 10_000))
-            except OSError:
-                continue
-        if port not in _given:
-            _given.add(port)
-            return port
-    raise AssertionError("no port is free")
-
-
-_given: set[int] = set()
-
-
-def _put(endpoint: str, path: str, body: bytes) -> None:
-    """Signed by an independent hand: botocore's way, written out for a PUT."""
-    import hashlib
-    import hmac
-    from datetime import UTC, datetime
-
-    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    digest = hashlib.sha256(body).hexdigest()
-    host = endpoint.partition("://")[2]
-    names = "host;x-amz-content-sha256;x-amz-date"
-    question = f"PUT\n{path}\n\nhost:{host}\nx-amz-content-sha256:{digest}\nx-amz-date:{moment}\n\n{names}\n{digest}"
-    scope = f"{moment[:8]}/us-east-1/s3/aws4_request"
-    key = f"AWS4{SECRET}".encode()
-    for word in scope.split("/"):
-        key = hmac.digest(key, word.encode(), "sha256")
-    text = f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{hashlib.sha256(question.encode()).hexdigest()}"
-    proof = hmac.digest(key, text.encode(), "sha256").hex()
-    headers = {
-        "x-amz-content-sha256": digest, "x-amz-date": moment,
-        "authorization": f"AWS4-HMAC-SHA256 Credential={ACCESS}/{scope}, SignedHeaders={names}, Signature={proof}",
-    }  # fmt: skip
-    asked = urllib.request.Request(endpoint + path, data=body, headers=headers, method="PUT")
-    with urllib.request.urlopen(asked, timeout=10) as answer:
-        answer.read()
+def seaweed() -> Iterator[str]:
+    with running() as server:
+        server.put("/rain-ks", b"")
+        yield server.endpoint
 
 
 @pytest.mark.long
 def test_a_real_store_gives_what_keys_may_read_and_what_anybody_may(tmp_path: Path, seaweed: str) -> None:
-    _put(seaweed, "/rain-ks/2026/rain%20%C3%A9.csv", ROWS)
+    signed(seaweed, "/rain-ks/2026/rain%20%C3%A9.csv", ROWS)
     there = site(tmp_path, seaweed, keys=SIGNED, key="2026/rain é.csv")
     there.kfm("run", env=ENV)
     assert there.kfm("cat", "processed/rain", "all").out.encode() == ROWS
     events = there.kfm("run", "--verbose", env={**ENV, "KFM_LOG": "jsonl"})
     pinned = [json.loads(line) for line in events.err.splitlines() if '"source.pinned"' in line]
     assert [line["not_modified"] for line in pinned] == [True]
-    _put(seaweed, "/rain-ks/2026/rain%20%C3%A9.csv", ROWS + b"3,4\n")
+    signed(seaweed, "/rain-ks/2026/rain%20%C3%A9.csv", ROWS + b"3,4\n")
     there.kfm("run", env=ENV)
     assert there.kfm("cat", "processed/rain", "all").out.encode() == ROWS + b"3,4\n"
     anybody = site(tmp_path, seaweed)
@@ -289,7 +205,7 @@ def test_a_real_store_gives_what_keys_may_read_and_what_anybody_may(tmp_path: Pa
 
 @pytest.mark.long
 def test_a_real_store_lets_anybody_read_what_is_public(seaweed: str) -> None:
-    _put(seaweed, "/open-data/a.csv", ROWS)
+    signed(seaweed, "/open-data/a.csv", ROWS)
     objects = MemoryObjects()
     source = S3Source(lambda _: S3Store(seaweed, "us-east-1", None))
     request: Any = FetchRequest(uri="s3://open-data/a.csv", now_ms=1, allow=(seaweed.partition("://")[2],))

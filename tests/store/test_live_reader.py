@@ -14,9 +14,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-import kfm.store.live_reader as module
+import kfm.store.readers.live_reader as module
 from kfm.errors import Corrupt, Refused, Unavailable
-from kfm.store.live_reader import LiveTables, open_reader
+from kfm.store.readers.live_reader import LiveTables, open_reader
 from kfm.store.snapshot import SnapshotTables
 from kfm.store.sqlite import SqliteTables
 from tests.store.backends import write
@@ -100,8 +100,8 @@ def test_a_closed_reader_leaves_the_folder_as_it_was(path: str) -> None:
 
 def test_a_reader_that_is_killed_leaves_nothing_wrong(path: str) -> None:
     """Its side files are empty or an index that the next writer makes again."""
-    held = "import sys, time; from kfm.store.live_reader import *; t = LiveTables(sys.argv[1]); print(1, flush=True); "
-    held += "time.sleep(99)"
+    held = "import sys, time; from kfm.store.readers.live_reader import *; t = LiveTables(sys.argv[1]); "
+    held += "print(1, flush=True); time.sleep(99)"
     before = Path(path).read_bytes()
     child = subprocess.Popen([sys.executable, "-c", held, path], env=ENVIRONMENT, stdout=subprocess.PIPE)
     assert child.stdout is not None and child.stdout.readline() == b"1\n"
@@ -255,7 +255,7 @@ while True:
 READS = """
 import sys, time
 from kfm.model.keys import digest
-from kfm.store.live_reader import LiveTables
+from kfm.store.readers.live_reader import LiveTables
 from kfm.store.state import StoredState
 last, seen = 0, set()
 for _ in range(int(sys.argv[2])):

@@ -22,7 +22,7 @@ from kfm.model.records import Delivery, RefMove, SinkPosition
 from kfm.store.process_identity import holder_is_dead, this_process
 from kfm.store.state import StoredState, StoredTx
 from tests.engine.system_calls import need_strace
-from tests.store.backends import ALL, STORED, Backend
+from tests.store.backends import ALL, FILES, Backend
 from tests.store.records import TS, checkpoint, receipt, run, segment, telemetry, trigger, version
 
 A, B, C = (f"sha256:{letter * 64}" for letter in "abc")
@@ -524,7 +524,7 @@ def test_a_record_that_cannot_be_read_as_what_it_is_is_refused(state: StoredStat
             read("x")
 
 
-@pytest.mark.parametrize("kind", STORED)
+@pytest.mark.parametrize("kind", FILES)
 def test_a_sync_makes_what_was_said_before_durable(kind: str, tmp_path: Path, clock: FixedClock) -> None:
     """Asked of the operating system, not of us: every sync() reaches the disk, however often it is called."""
     script = (

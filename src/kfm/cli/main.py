@@ -36,6 +36,7 @@ WRITING = frozenset(
         "reject",
         "--repair",
         "compact",
+        "move",
         "retry",
         "pause",
         "start",

@@ -82,6 +82,8 @@ def opened(
     if getattr(options, "dry_run", False):  # it leaves no side file of the database
         in_place = False
     with open_session(resolved, mode=mode, log=log, progress=screen.progress, in_place=in_place) as session:
+        if session.moved:
+            screen.say_once(session.moved)
         if resolved.only_closes:
             _tell_key_list(session, screen)
         try:
@@ -101,6 +103,11 @@ def opened(
 
                 for receipt in session.adopted:
                     screen.say(adopted_line(session, receipt))
+            if session.wake_up.unrung and session.wake_up.problem is not None:
+                screen.say(
+                    f"no worker was woken, because {session.wake_up.problem.message}; workers find the work when they "
+                    "next look into the inbox"
+                )
             if session.left_files:
                 from kfm.app.metadata.pages_sink import LEFT_CURE, left_line
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kfm.app.data.answers import DatasetStatus, Explanation, PlanPreview, Status
+from kfm.app.data.text_search import SearchResult
 from kfm.app.data.version_diff import Difference
 from kfm.app.provenance.explain import written
 from kfm.app.provenance.lineage import Lineage, tree
@@ -193,6 +194,20 @@ class Traced(Lineage, frozen=True):
         return as_html(f"{self.thing.id} {short(self.thing.digest)}", ("thing", "was", "thing", "run"), rows)
 
 
+class Found(SearchResult, frozen=True):
+    """The published documents that fit a question. Displayed without their text, which is in `hits`."""
+
+    def __repr__(self) -> str:
+        return as_text(*self._told())
+
+    def _repr_html_(self) -> str:
+        return as_html(*self._told())
+
+    def _told(self) -> tuple[str, Sequence[str], Iterable[Sequence[object]]]:
+        rows = [(hit.dataset, hit.key, hit.title, hit.score, short(hit.version)) for hit in self.hits]
+        return f"{len(self.hits)} found for {self.query}", ("dataset", "key", "title", "score", "version"), rows
+
+
 class Quarantined(Displayable):
     """What is quarantined of a dataset: the report of each source, and the rows themselves."""
 
@@ -261,7 +276,7 @@ class Refs(Displayable, Mapping[str, str]):
         return ("ref", "version"), [(ref, short(version)) for ref, version in self._at.items()]
 
 
-R = TypeVar("R", Planned, Explained, Overview, Compared, Traced)
+R = TypeVar("R", Planned, Explained, Overview, Compared, Traced, Found)
 
 
 def shown_as(kind: type[R], record: msgspec.Struct) -> R:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kfm.app.authority.keyring import signer_with
 from kfm.app.authority.named_versions import version_of_ref, version_to_publish
-from kfm.app.data import version_reader
+from kfm.app.data import text_search, version_reader
 from kfm.app.data.version_diff import difference
 from kfm.app.maintenance.status import status
 from kfm.app.provenance.explain import explain
@@ -24,7 +24,18 @@ from kfm.app.runs.visibility import plainly_public
 from kfm.app.session import input_checks
 from kfm.app.session.protection_files import can_close
 from kfm.app.session.session import Mode, Session, open_session
-from kfm.client.answer_records import Compared, Explained, Overview, Planned, Quarantined, Ran, Refs, Traced, shown_as
+from kfm.client.answer_records import (
+    Compared,
+    Explained,
+    Found,
+    Overview,
+    Planned,
+    Quarantined,
+    Ran,
+    Refs,
+    Traced,
+    shown_as,
+)
 from kfm.client.display import Displayable
 from kfm.client.pinned_version import Reading
 from kfm.config import Resolved, file_in, load
@@ -170,6 +181,15 @@ class Installation(Displayable):
         with self._opened("read") as session:
             found = difference(session, a, b, leaves=leaves, to=to, key=columns, limit=rows, keys_only=keys_only)
         return shown_as(Compared, found)
+
+    def search(self, words: str, *, index: str = "", limit: int = 10) -> Found:
+        """Return the published documents that fit these words best, each with the version that it comes from. Nothing
+        is shown of a version that is not public now.
+        """
+        asked = input_checks.one_line("words", words, text_search.LONGEST)
+        with self._opened("read") as session:
+            found = text_search.search(session, asked, index=input_checks.one_line("index", index), limit=limit)
+        return shown_as(Found, found)
 
     def quarantined(self, dataset: str) -> Quarantined:
         """Return which sources and rows of a dataset are quarantined now, and why."""

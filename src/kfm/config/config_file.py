@@ -17,14 +17,22 @@ from kfm.config.graph_settings import Neo4jConfig, check_graph
 from kfm.config.ledger_settings import AttestConfig, LedgerConfig, check_signing
 from kfm.config.network_settings import NetworkConfig, check_host
 from kfm.config.openlineage_settings import OpenLineageConfig, check_openlineage
-from kfm.config.pace_settings import ExecuteConfig, WatchConfig
+from kfm.config.pace_settings import ExecuteConfig, WatchConfig, check_cluster
 from kfm.config.policy_settings import PolicyConfig, check_policy
 from kfm.config.pool_settings import Slots, check_pool, check_pools
 from kfm.config.runner_settings import RunnersConfig, check_runners
 from kfm.config.s3_settings import BucketConfig, check_buckets
 from kfm.config.setting_values import ID_PATTERN, Days, Text, given
 from kfm.config.source_settings import check_folder
-from kfm.config.upstream_datasets import check_promotions, check_reads
+from kfm.config.store_settings import (
+    SCHEMES,
+    PostgresConfig,
+    RedisConfig,
+    WorkersConfig,
+    check_location,
+    check_servers,
+)
+from kfm.config.upstream_datasets import check_indexes, check_promotions, check_reads
 from kfm.config.webhook_settings import WebhookConfig, check_webhook
 from kfm.model.records import Record
 from kfm.parsing.characters import is_printable
@@ -53,9 +61,28 @@ class Config(Record, frozen=True):
     ]
     kfm: Annotated[Literal[1], Meta(description="the version of this format")] = 1
     schema_url: Annotated[str, Meta(description="for editors")] = msgspec.field(default="", name="$schema")
-    state: Annotated[Text, Meta(description="sqlite:PATH, jsonl:PATH or memory")] = "sqlite:.kfm/state.db"
-    objects: Annotated[Text, Meta(description="file:PATH")] = "file:.kfm/objects"
-    publish: Annotated[Text, Meta(description="file:PATH, github:OWNER/REPOSITORY or noop")] = "file:public"
+    state: Annotated[Text, Meta(description="sqlite:PATH, jsonl:PATH, memory or postgresql://USER@HOST/DATABASE")] = (
+        "sqlite:.kfm/state.db"
+    )
+    objects: Annotated[Text, Meta(description="file:PATH or s3://BUCKET/PREFIX")] = "file:.kfm/objects"
+    publish: Annotated[Text, Meta(description="file:PATH, s3://BUCKET/PREFIX, github:OWNER/REPOSITORY or noop")] = (
+        "file:public"
+    )
+    queue: Annotated[
+        str,
+        Meta(
+            max_length=1000,
+            description="redis://HOST:PORT/NUMBER of a broker that wakes workers, or rediss:// with TLS; empty: "
+            "workers look into the inbox; Python only",
+        ),
+    ] = ""
+    postgres: Annotated[PostgresConfig, Meta(description="how the server of the state is reached; Python only")] = (
+        PostgresConfig()
+    )
+    redis: Annotated[RedisConfig, Meta(description="how the broker is reached; Python only")] = RedisConfig()
+    workers: Annotated[WorkersConfig, Meta(description="how `python -m workers` treats jobs; Python only")] = (
+        WorkersConfig()
+    )
     catalog: Annotated[
         str,
         Meta(
@@ -169,9 +196,6 @@ class Config(Record, frozen=True):
     ] = 0.1
 
 
-_SCHEMES = {"state": ("sqlite", "jsonl", "memory"), "objects": ("file",), "publish": ("file", "github", "noop")}
-
-
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema 2020-12 of kfm.yml, for editors and for `schemas/config.json`."""
     schema = msgspec.json.schema(Config)
@@ -182,10 +206,10 @@ def json_schema() -> dict[str, Any]:
 
 def check(config: Config, document: Document) -> None:
     """Raise BadInput for mistakes that types cannot express."""
-    for key, schemes in _SCHEMES.items():
-        _check_location(document, key, getattr(config, key), schemes)
+    check_servers(document, {key: getattr(config, key) for key in SCHEMES}, config.postgres, config.redis)
+    check_cluster(document, config.execute.cluster, config.state, config.objects, config.network.allow)
     if config.catalog:
-        _check_location(document, "catalog", config.catalog, ("file",))
+        check_location(document, "catalog", config.catalog, ("file",))
         if _is_taken(config, config.catalog):
             document.refuse(("catalog",), "is in a folder that KFM uses for something else", "choose another folder")
     if config.worker_receipts:
@@ -218,6 +242,8 @@ def check(config: Config, document: Document) -> None:
             check_pool(document, ("datasets", name, "pool"), dataset.pool, config.pools)
     check_reads(document, config.datasets)
     check_promotions(document, config.datasets)
+    if any(dataset.job for dataset in config.datasets.values()):
+        check_indexes(document, config.datasets)
     for name, hook in config.webhooks.items():
         with document:
             check_webhook(document, ("webhooks", name), hook, config.datasets)
@@ -259,18 +285,6 @@ def _check_worker_receipts(document: Document, config: Config) -> None:
 
 def _folder(location: str) -> str:
     return posixpath.normpath(location.partition(":")[2].replace("///", "/", 1))
-
-
-def _check_location(document: Document, key: str, url: str, schemes: tuple[str, ...]) -> None:
-    scheme, colon, rest = url.partition(":")
-    known = " or ".join(name if name in ("memory", "noop") else f"{name}:PATH" for name in schemes)
-    if scheme not in schemes or not (colon or scheme in ("memory", "noop")):
-        document.refuse((key,), "is not a storage location that this version knows", f"use {known}")
-    elif scheme in ("memory", "noop"):
-        if rest:
-            document.refuse((key,), f"has text after {scheme}:", "nothing belongs there")
-    elif not rest.strip("/.") or not is_printable(rest) or (rest.startswith("//") and not rest.startswith("///")):
-        document.refuse((key,), "has no usable path", f"write {scheme}:some/path, or {scheme}:///absolute/path")
 
 
 def sink_names(config: Config) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from kfm.config import config_file
+from kfm.config import config_file, store_settings
 from kfm.config.config_file import Config, check
 from kfm.config.setting_values import given, leaves
 from kfm.errors import BadInput
@@ -72,8 +72,11 @@ class Resolved:
         return os.path.normpath(os.path.join(folder, name))
 
     def location(self, url: str) -> tuple[str, str]:
-        """Return ('sqlite', '/srv/kfm/state.db') for `sqlite:state.db`; the path is "" for memory and noop."""
+        """Return ('sqlite', '/srv/kfm/state.db') for `sqlite:state.db`; the path is "" for memory and noop. For a
+        server it is the rest of the address: ('s3', 'bucket/prefix')."""
         scheme, _, rest = url.partition(":")
+        if scheme in store_settings.SERVERS:
+            return scheme, rest.removeprefix("//").rstrip("/")
         path = rest.removeprefix("//") if rest.startswith("///") else rest
         return scheme, self.at(path) if path else ""
 

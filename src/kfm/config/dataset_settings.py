@@ -32,7 +32,8 @@ class Extent(Record, frozen=True):
 class DatasetConfig(Record, frozen=True):
     """One dataset: how it is built, what it is, and where it comes from.
 
-    It has an `updater`, or else `outputs` and a `version`. Promotion requires title, license and sensitivity.
+    It has an `updater`, or a `job`, or else `outputs` and a `version`. Promotion requires title, license and
+    sensitivity.
     """
 
     updater: Annotated[
@@ -42,6 +43,17 @@ class DatasetConfig(Record, frozen=True):
             "null: `outputs` build it"
         ),
     ] = None
+    job: Annotated[
+        Text | msgspec.UnsetType,
+        Meta(
+            description="instead of an updater: a type of job that makes it from other datasets, such as "
+            "transform.build_tiles, which `kfm jobs types` lists, or file.py:Class of a JobUpdater; Python only"
+        ),
+    ] = msgspec.UNSET
+    parameters: Annotated[
+        dict[str, Any] | msgspec.UnsetType,
+        Meta(description="of the job, as docs/reference/jobs.md lists them for each type; Python only"),
+    ] = msgspec.UNSET
     version: Annotated[str, Meta(description="a semantic one, such as 1.0.0; change it whenever `outputs` do")] = ""
     outputs: Annotated[
         dict[str, OutputConfig],
@@ -134,7 +146,17 @@ def check_dataset(document: Document, path: Path, dataset: DatasetConfig) -> Non
 
 
 def _check_work(document: Document, path: Path, dataset: DatasetConfig) -> None:
-    """Raise BadInput unless the dataset has either an updater or outputs with a version."""
+    """Raise BadInput unless the dataset has either an updater, a job or outputs with a version."""
+    if dataset.job:
+        from kfm.config.derived_jobs import DerivedJob, check_job  # few installations have one
+
+        others = {name: bool(getattr(dataset, name)) for name in ("updater", "outputs", "version")}
+        if ":" in dataset.job:
+            _check_updater(document, (*path, "job"), dataset.job)
+        check_job(document, path, DerivedJob(dataset.job, dataset.parameters or {}, dataset.sources, others))
+        return
+    if dataset.parameters is not msgspec.UNSET:
+        document.refuse((*path, "parameters"), "have no meaning without a job", "add job: TYPE, or remove them")
     if dataset.updater is None:
         if not dataset.outputs:
             document.refuse(path, "has neither an updater nor outputs", "add updater: file.py:Class, or outputs")

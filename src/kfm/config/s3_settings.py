@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -25,6 +25,10 @@ class BucketConfig(Record, frozen=True):
     access_key: Annotated[str, Meta(max_length=1000, description="env:NAME or file:PATH; empty: anonymous")] = ""
     secret_key: Annotated[str, Meta(max_length=1000, description="env:NAME or file:PATH")] = ""
     session_token: Annotated[str, Meta(max_length=1000, description="env:NAME or file:PATH, for temporary keys")] = ""
+    identity: Annotated[
+        Literal["keys", "workload"],
+        Meta(description="workload: the role of this container or machine, for objects and public files in a bucket"),
+    ] = "keys"
 
 
 def is_object(uri: str) -> bool:
@@ -51,6 +55,8 @@ def check_buckets(document: Document, buckets: dict[str, BucketConfig]) -> None:
             document.refuse(path, "has only one of access_key and secret_key", "give both, or none for a public bucket")
         if bucket.session_token and not bucket.access_key:
             document.refuse((*path, "session_token"), "has no meaning without keys", "remove it")
+        if bucket.identity == "workload" and bucket.access_key:
+            document.refuse((*path, "identity"), "is workload, and there are keys too", "remove one of the two")
         for key in ("access_key", "secret_key", "session_token"):
             if reference := getattr(bucket, key):
                 check_reference(document, (*path, key), reference)

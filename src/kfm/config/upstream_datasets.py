@@ -144,3 +144,26 @@ def check_promotions(document: Document, datasets: Datasets) -> None:
                 f"is auto, and the dataset is not plainly public: {why}",
                 "write promote: manual, and publish it with `kfm publish`",
             )
+
+
+def check_indexes(document: Document, datasets: Datasets) -> None:
+    """Raise BadInput if two indexes have one alias, or if an index reads data that may not be public."""
+    from kfm.config.derived_jobs import alias_of
+
+    known: dict[str, str] = {}
+    for name, dataset in datasets.items():
+        alias = alias_of(name, dataset.job or "", dataset.parameters or {})
+        if not alias:
+            continue
+        other = known.setdefault(alias, name)
+        if other != name:
+            document.refuse(
+                ("datasets", name, "parameters"), f"give the alias {alias}, which {other} has", "write another alias"
+            )
+        level = metadata_of(datasets, name).get("sensitivity")
+        if level not in PUBLISHABLE:
+            document.refuse(
+                ("datasets", name, "job"),
+                f"indexes data that are {level or 'not declared public'}, and an index is of public text",
+                "declare sensitivity: public for it and for every dataset that it reads, if that is so",
+            )

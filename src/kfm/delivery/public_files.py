@@ -79,8 +79,9 @@ def deliver(
 
 def follow(state: State, tx: Tx) -> int:
     """Read the ledger from the cursor to its end, mark the datasets concerned as pending, and return the end."""
-    newest = next((entry.index for entry in state.ledger.entries(reverse=True, limit=1)), 0)
-    for entry in state.ledger.entries(after=state.outbox.cursor(PUBLIC)):
+    newest = state.outbox.cursor(PUBLIC)
+    for entry in state.ledger.entries(after=newest):
+        newest = entry.index
         for dataset in concerned(entry):
             tx.outbox.owe(PUBLIC, dataset)
     tx.outbox.advance(PUBLIC, newest)
@@ -341,7 +342,16 @@ class Telling:
         was published again."""
         for last in self._state.refs.history(refs.published(self._dataset), reverse=True, limit=1):
             if last.n != len(self._moves):
-                raise Moved(f"{last.ref} has moved on", hint="the command that moved it publishes it")
+                raise Moved(
+                    f"{last.ref} has moved on",
+                    hint="the command that moved it publishes it",
+                    withdrawn=self._withdrawals(last.n - len(self._moves)),
+                )
+
+    def _withdrawals(self, since: int) -> int:
+        """Return how many of the last moves withdrew the dataset."""
+        last = self._state.refs.history(refs.published(self._dataset), reverse=True, limit=max(since, 0))
+        return sum(not move.after for move in last)
 
 
 def _keep_layouts(outbox: OutboxTx, tellings: Iterable[Telling]) -> None:

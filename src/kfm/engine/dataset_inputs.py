@@ -93,7 +93,8 @@ class Versions:
         first = list(islice(manifests.entries(objects, version.digest), 2))
         if len(first) == 1:
             return first[0]
-        if contract is not None or self._context.updater.declared:
+        updater = self._context.updater
+        if contract is not None or (updater.declared and not updater.reads_keys):
             raise Refused(
                 f"source {name}: {wanted.dataset} has {version.entries} keys, and one of them is to be read",
                 hint=f"name it: `key: […]`; `kfm cat {wanted.ref}` lists them",

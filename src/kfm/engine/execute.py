@@ -55,15 +55,21 @@ def execute(context: RunContext, planned: Planned) -> Executed:
     if not begun:
         carry_over(context, planned, results)
     schedule = Schedule(planned.plan, context.world.state, results)
-    crew = Crew(context, planned.inputs, schedule, results)
+    crew = crew_of(context, planned, schedule, results)
     try:
         finished = work_off(context, planned, schedule, crew, results, begun)
-    except BaseException:
+    finally:
         crew.stop()
-        raise
     executed = Executed(results, schedule.moves, finished, crew.take_rows(), crew.take_retried())
     context.reached.executed = executed
     return executed
+
+
+def crew_of(context: RunContext, planned: Planned, schedule: Schedule, results: Results) -> Crew:
+    """Return the crew that performs the steps: threads of this process, unless the world has another one for them."""
+    parts = context, planned.inputs, schedule, results
+    other = None if context.world.crew is None or planned.plan.has_moves else context.world.crew(*parts)
+    return other or Crew(*parts)
 
 
 def work_off(
@@ -150,7 +156,7 @@ def write(
             failed = crew.take_retried()
             journal.append(tx, results, ["EXECUTE"], done=finished, intent=intent, failed=failed, then=then)
         now = context.world.clock.now_ms()
-        if now - tenure.renewed_ms > ttl // 3:
+        if not 0 <= now - tenure.renewed_ms <= ttl // 3:
             tx.leases.renew(tenure.lease, ttl)
             tenure.renewed_ms = now
 
@@ -379,7 +385,7 @@ class Crew:
             if type(media_type) is not str or len(media_type) > 200 or not is_printable(media_type):
                 raise self._no_output(position, step, "an Output, but its media_type is not a short printable text")
             if output.rows == 0:
-                check_emptied(self._context, step)
+                self._check_emptied(step)
             # Restricted outputs are not described: the journal must not show their place and time.
             describes = media_type if self._encryption is None and describes_itself(media_type) else ""
             given = output.bbox is not None or output.datetime is not None or output.stac_id is not None
@@ -414,21 +420,35 @@ class Crew:
 
     def _failed(self, position: int, problem: BaseException, failure: KfmError, attempt: int) -> bool:
         """Return True if the step has failed for good, or False after the pause before its next attempt."""
-        context, updater = self._context, self._context.updater
-        passing = isinstance(problem, (Unavailable, *updater.retry_on)) and not isinstance(problem, (Broken, Conflict))
-        if not passing or attempt > updater.retries or self.failures:
+        wait = self._wait_before_next(position, self._is_passing(problem), failure, attempt)
+        if wait is None:
             self.failures.append((position, failure))
             return True
-        wait = min(updater.backoff_s * 2 ** (attempt - 1), LONGEST_S)
+        while wait > 0 and not self.failures:  # in short pieces: a step that failed for good ends this wait
+            self._context.world.clock.sleep(min(wait, FLUSH_S))
+            wait -= FLUSH_S
+        return False
+
+    def _is_passing(self, problem: BaseException) -> bool:
+        """Return whether this error may be gone at the next attempt."""
+        passing = isinstance(problem, (Unavailable, *self._context.updater.retry_on))
+        return passing and not isinstance(problem, (Broken, Conflict))
+
+    def _wait_before_next(self, position: int, passing: bool, failure: KfmError, attempt: int) -> float | None:
+        """Return the seconds before the next attempt, which is recorded as due; None if there is none."""
+        context, updater = self._context, self._context.updater
+        if not passing or attempt > updater.retries or self.failures:
+            return None
+        wait: float = min(updater.backoff_s * 2 ** (attempt - 1), LONGEST_S)
         with self._news:
             self._results.retries += 1
             self._retried.append((position, failure.code))
         told = failure if is_public(context) else failure.without_names()
         context.say("step.retried", attempt=attempt, of=updater.retries + 1, wait_ms=round(wait * 1000), error=told)
-        while wait > 0 and not self.failures:  # in short pieces: a step that failed for good ends this wait
-            context.world.clock.sleep(min(wait, FLUSH_S))
-            wait -= FLUSH_S
-        return False
+        return wait
+
+    def _check_emptied(self, step: Step) -> None:
+        check_emptied(self._context, step)
 
     def _placed(self, position: int, step: Step, problem: KfmError) -> KfmError:
         """Return an error that KFM raised inside an author's perform(), with its place in the author's file. Errors of

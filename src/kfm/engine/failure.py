@@ -9,7 +9,7 @@ from functools import wraps
 from kfm.engine import heartbeat
 from kfm.engine.receipt_stage import fail
 from kfm.engine.run_context import RunContext
-from kfm.errors import Broken, Conflict, Frozen, KfmError, Moved, PlanDrift
+from kfm.errors import Broken, ClusterLost, Conflict, Frozen, KfmError, Moved, PlanDrift
 from kfm.model.records import Receipt
 
 Stages = Callable[[RunContext], Receipt]
@@ -51,7 +51,7 @@ def stays_open(context: RunContext, problem: KfmError) -> bool:
         return False
     if context.unfinished is not None and context.reached.claimed is None:
         return True
-    return isinstance(problem, (Broken, Conflict, Frozen, PlanDrift))
+    return isinstance(problem, (Broken, ClusterLost, Conflict, Frozen, PlanDrift))
 
 
 def leave(context: RunContext) -> None:

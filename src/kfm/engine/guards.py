@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from kfm.engine.stage_results import Warrant
+from kfm.engine.stage_results import ServedRef, Warrant
 from kfm.model.ports import Tx
 from kfm.model.records import Classification, Lease, Receipt, RefMove, SourceRef, Trigger
 from kfm.model.updater import Updater
@@ -39,6 +39,11 @@ def _unrestricted(_updater: Updater, _trigger: Trigger, _moves: list[RefMove]) -
     return Warrant()
 
 
+def _none_served(_moves: list[RefMove]) -> list[ServedRef]:
+    """Return no refs: nothing is served from the versions here."""
+    return []
+
+
 def _unsigned(_dataset: str, _version: str, _since: str) -> bool:
     """Return False: without a key list, no person can sign."""
     return False
@@ -56,6 +61,7 @@ class Guards(Struct):
     check_labels: Callable[[Updater, Trigger], None] | None = None  # raises if masks and labels do not match
     check_policies: Callable[[], None] | None = None  # raises if the installation's policies cannot be read
     authority: Authority = _unrestricted
+    served_with: Callable[[list[RefMove]], list[ServedRef]] = _none_served  # the refs for readers that move, too
     signed_since: Callable[[str, str, str], bool] = _unsigned  # have all required signers signed this version since?
     classification_of: Callable[[str, str], Classification | None] | None = None  # of a dataset's version, today
     protection: Protection | None = None  # labels, masks and custodians' keys; None: nothing here is protected

@@ -74,7 +74,7 @@ def _beat() -> None:
 def _renew(of: int, world: World, tenure: Tenure) -> None:
     lease, ttl = tenure.lease, world.settings.lease_ms
     now = world.clock.now_ms()
-    if now - tenure.renewed_ms <= ttl // 3:
+    if 0 <= now - tenure.renewed_ms <= ttl // 3:
         return
     try:
         with world.state.transaction(lease, durable=False) as tx:

@@ -158,6 +158,14 @@ class Warrant(Struct, frozen=True):
     lowered: Lowered = Lowered()
 
 
+class ServedRef(Struct, frozen=True):
+    """A ref for readers that moves together with a published version: a search alias, or the epoch of a cache."""
+
+    ref: str
+    to: str | None  # None: the epoch, one more than it was
+    only_from: str | None = None  # it moves only if it has this value; None: from any
+
+
 class Assembled(Struct, frozen=True):
     """Everything that a run is about to commit."""
 
@@ -169,6 +177,7 @@ class Assembled(Struct, frozen=True):
     held: dict[str, str] = {}  # refs that must not have moved
     orders: Rows = []  # as in the warrant
     lowered: Lowered = Lowered()
+    served: list[ServedRef] = []  # refs that move with the moves above
     of: list[Item] = []  # its inputs: everything that was read, and what lineage() added
 
 

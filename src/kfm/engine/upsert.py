@@ -42,6 +42,7 @@ def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assem
             held=warrant.held,
             orders=warrant.orders,
             lowered=warrant.lowered,
+            served=context.guards.served_with(moves),
             of=input_items(context.updater, context.dataset, inputs),
         )
     if context.guards.protection is not None:
@@ -178,12 +179,26 @@ def commit(
         made = assemble(context, planned, executed)
         try:
             with transaction(context, planned, executed, made) as tx:
-                return stages(made, tx)
+                return stages(_with_served(made, tx), tx)
         except Moved:
             if not repeats or attempt >= ATTEMPTS:
                 raise
             context.say("commit.repeated", turn=attempt)
     raise AssertionError("unreachable: the last attempt raises")
+
+
+def _with_served(made: Assembled, tx: Tx) -> Assembled:
+    """Return the moves with those of the refs for readers. They start from the values that hold in the transaction, so
+    two publications at once do not conflict in an epoch."""
+    if not made.served:
+        return made
+    moves = list(made.moves)
+    for served in made.served:
+        before = tx.refs.at(served.ref)
+        after = str(int(before or "0") + 1) if served.to is None else served.to
+        if before != after and served.only_from in (None, before):
+            moves.append(RefMove(ref=served.ref, before=before, after=after))
+    return msgspec.structs.replace(made, moves=moves)
 
 
 @contextmanager

@@ -47,6 +47,7 @@ class World(Struct):
     datasets: Mapping[str, tuple[Wanted, DataContract | None]] = field(default_factory=dict)  # sources too
     request: FetchRequest = field(default_factory=lambda: FetchRequest(uri=""))  # the limits for sources without a name
     progress: Callable[[str, int, int], None] = _silent
+    crew: Callable[..., Any] | None = None  # performs the steps elsewhere; None: threads of this process
     encryption: Encryption | None = None  # encrypts everything that a restricted run stores
     unjudged: UnjudgedObjects | None = None  # its objects, while the leak check has yet to judge them
 

@@ -101,6 +101,11 @@ def correlation_id(trigger: Trigger) -> str:
     return _uuid(canonical(value) if trigger.params else of_texts(value))
 
 
+def job_id_of(envelope: str) -> str:
+    """Return the id of a job, given the digest of its envelope without the id; it is always the same."""
+    return _uuid(of_texts(["job/1", envelope]))
+
+
 def _uuid(body: bytes) -> str:
     text = hashlib.sha256(body).hexdigest()
     variant = "89ab"[int(text[16], 16) & 3]

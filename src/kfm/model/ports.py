@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, NamedTuple, Protocol
 
+from kfm.model.jobs.job_ports import Bell as Bell
+from kfm.model.jobs.job_ports import Jobs as Jobs
+from kfm.model.jobs.job_ports import JobsTx as JobsTx
 from kfm.model.lineage_edges import Edge, Use
 from kfm.model.outbox_messages import Letter
 from kfm.model.outbox_messages import Outbox as Outbox
@@ -239,6 +242,8 @@ class InboxTx(Inbox, Protocol):
 
     def finish(self, trigger: Trigger, run_id: str) -> None: ...
 
+    def withdraw(self, trigger: Trigger) -> None: ...
+
     def take_delivery(self, delivery: Delivery) -> None: ...
 
     def forget_delivery(self, delivery: Delivery) -> None: ...
@@ -390,6 +395,9 @@ class Tx(Protocol):
     @property
     def ticks(self) -> TicksTx: ...
 
+    @property
+    def jobs(self) -> JobsTx: ...
+
     def objects(self, rows: Iterable[tuple[str, bytes]]) -> None: ...
 
     def touch(self) -> None:
@@ -398,6 +406,9 @@ class Tx(Protocol):
 
 class State(Protocol):
     """The durable state: one port with one transaction."""
+
+    def now_ms(self) -> int:
+        """Return the time by which leases end: that of the server if the state is on one, else this machine's."""
 
     @property
     def refs(self) -> Refs: ...
@@ -431,6 +442,9 @@ class State(Protocol):
 
     @property
     def ticks(self) -> Ticks: ...
+
+    @property
+    def jobs(self) -> Jobs: ...
 
     def transaction(
         self, lease: Lease | None = None, *, durable: bool = True, switches: Sequence[str] = ()
@@ -496,6 +510,13 @@ class Outside(Protocol):
 
     def datasets(self) -> list[str]:
         """Return the datasets with published files, as far as they can be recognised."""
+
+    def digest_of_file(self, path: str) -> str | None:
+        """Return the digest of a receipt, a checkpoint or another exported file, empty if it cannot be read; None if
+        there is none."""
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of the exported files in a folder."""
 
     def differences(self, dataset: str, expected: Mapping[str, str], gone: Sequence[str]) -> list[Difference]:
         """Return the differences from the expected paths and digests; the folders in `gone` must not exist."""

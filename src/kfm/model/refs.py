@@ -90,8 +90,18 @@ def mask(dataset: str, source: str) -> str:
 
 
 def maintenance(operation: str) -> str:
-    """Return the name of the ref to the last report of repair, compact, attest, catalog or sinks."""
+    """Return the name of the ref to the last report of repair, compact, attest, catalog, sinks or move."""
     return f"maintenance/{operation}"
+
+
+def search_alias(alias: str) -> str:
+    """Return the name of the ref to the version of an index that `kfm search` reads under this alias."""
+    return f"search/{alias}"
+
+
+def cache_epoch(dataset: str) -> str:
+    """Return the name of the ref that counts the changes of what is public of a dataset: part of the keys of caches."""
+    return f"cache/{dataset}"
 
 
 def switch(kind: str, name: str = "") -> str:

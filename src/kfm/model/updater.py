@@ -253,6 +253,7 @@ class Updater(RunTraits):
     code_hash: str = ""  # digest of its code, set by the loader; empty: unknown
     code_listing: bytes = b""  # the modules and packages behind that digest; empty: a declared updater
     declared: bool = False  # the configuration defines it, so a changed plan is noticed without a run
+    reads_keys: bool = False  # declared, and it reads every key of the versions that it reads
     moves_only: bool = False  # an operation: its plan moves refs and makes no version of its own
     slo_target_latency_ms: int = 900_000  # the target latency of a run
     retries: int = 0  # how often a step is repeated after Unavailable or an exception in `retry_on`

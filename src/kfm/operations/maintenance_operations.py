@@ -61,9 +61,25 @@ class BuildCatalog(Maintenance):
     job_type = "operation.catalog"
 
 
+class HandleJob(Maintenance):
+    """An operator put a dead letter back, or cancelled a job."""
+
+    id = "kfm-jobs"
+    op = "jobs"
+    job_type = "operation.jobs"
+
+
 class RetrySink(Maintenance):
     """An operator had a sink notified."""
 
     id = "kfm-sinks"
     op = "sinks"
     job_type = "operation.sinks"
+
+
+class Relocate(Maintenance):
+    """The state or the objects are about to move to another place."""
+
+    id = "kfm-move"
+    op = "move"
+    job_type = "operation.move"

@@ -18,7 +18,15 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
     from kfm.operations.backfill_operations import Backfilling
     from kfm.operations.freeze import Freeze, Thaw
     from kfm.operations.key_operations import Approving, Asking, Expiring, Listing, Rejecting
-    from kfm.operations.maintenance_operations import Attest, BuildCatalog, Compact, Repair, RetrySink
+    from kfm.operations.maintenance_operations import (
+        Attest,
+        BuildCatalog,
+        Compact,
+        HandleJob,
+        Relocate,
+        Repair,
+        RetrySink,
+    )
     from kfm.operations.preview_operations import Adopt, Propose, Sweep
     from kfm.operations.promotion import Promote
     from kfm.operations.rollback import Rollback
@@ -29,6 +37,6 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
         *(Listing, Asking, Approving, Rejecting, Expiring),
         *(Labelling, Masking, Deploying, Reviewing),
         *(Backfilling, Propose, Adopt, Sweep),
-        *(Repair, Compact, Attest, BuildCatalog, RetrySink),
+        *(Repair, Compact, Attest, BuildCatalog, RetrySink, HandleJob, Relocate),
     )
     return {kind.op: kind for kind in kinds}

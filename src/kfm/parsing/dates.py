@@ -141,6 +141,11 @@ def is_moment(text: str) -> bool:
     return _is_there(_MOMENT, text)
 
 
+def day_of(text: str) -> str:
+    """Return the day of a date or moment as YYYY-MM-DD; empty if the text is neither."""
+    return text[:10] if is_date(text) or is_moment(text) else ""
+
+
 def _is_there(form: re.Pattern[str], text: str) -> bool:
     found = form.fullmatch(text)
     return found is not None and is_day(int(found[1]), int(found[2]), int(found[3]))

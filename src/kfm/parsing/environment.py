@@ -63,10 +63,10 @@ def _is_struct(type_: Any) -> bool:
 
 
 def _bare(type_: Any) -> Any:
-    """Return the type without its annotations, and without None if that leaves one type."""
+    """Return the type without its annotations, and without None and "absent" if that leaves one type."""
     if get_origin(type_) is Annotated:
         return _bare(get_args(type_)[0])
-    rest = [each for each in get_args(type_) if each is not NoneType]
+    rest = [each for each in get_args(type_) if each not in (NoneType, msgspec.UnsetType)]
     return _bare(rest[0]) if get_origin(type_) in (Union, UnionType) and len(rest) == 1 else type_
 
 

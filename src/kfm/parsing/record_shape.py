@@ -53,6 +53,22 @@ def into(document: Document, type_: type[T]) -> T:
         raise (refusal(document, problems[0]) if problems else without_place(document, error)) from None
 
 
+def part_into(document: Document, path: Path, value: Any, type_: type[T]) -> T:
+    """Return one part of a document as a record of `type_`: a part whose type another part names. Raise BadInput for
+    its first problem."""
+    try:
+        return msgspec.convert(value, type_, strict=True)
+    except msgspec.ValidationError as error:
+        found = sorted(
+            _problems(_info_of(type_), value, path), key=lambda each: (each.is_missing, document.position(each.path))
+        )
+        raise (refusal(document, found[0]) if found else without_place(document, error)) from None
+
+
+def _info_of(type_: Any) -> Any:
+    return described(type_)
+
+
 def problems_of(document: Document, type_: Any) -> list[Problem]:
     """Return all problems that keep the document from being a `type_`, in the order of the file. Missing keys come
     last, because a misspelled key often explains a missing one."""

@@ -1,12 +1,12 @@
-"""Geometries in well-known binary (WKB): their bounding box, their kind, and their GeoJSON form.
+"""Geometries in well-known binary (WKB): their bounding box, their kind, and to and from their GeoJSON form.
 
 Every count is compared with the bytes that are left before it is used.
 """
 
 from __future__ import annotations
 
-from math import isfinite, isnan
-from struct import Struct, unpack_from
+from math import isfinite, isnan, nan
+from struct import Struct, pack, unpack_from
 from typing import Any
 
 _DEEPEST = 8
@@ -90,6 +90,48 @@ def _built(body: bytes, at: int) -> tuple[dict[str, Any], int]:
     if kind == 7:
         return {"type": KINDS[7], "geometries": parts}, at
     return {"type": KINDS[kind], "coordinates": [part["coordinates"] for part in parts]}, at
+
+
+def of_geojson(geometry: Any) -> bytes:
+    """Return a GeoJSON geometry as WKB without heights. Raise NoGeometry if it is none, or lies too deep."""
+    body = _written(geometry, 0)
+    box_of(body)  # every coordinate is a finite number
+    return body
+
+
+def _written(geometry: Any, depth: int) -> bytes:
+    kind = geometry.get("type") if isinstance(geometry, dict) else None
+    if kind not in KINDS[1:] or depth > _DEEPEST:
+        raise NoGeometry("the geometry is of an unknown kind, or nested too deep")
+    code = KINDS.index(kind)
+    head = pack("<BI", 1, code)
+    within = geometry.get("geometries" if code == 7 else "coordinates")
+    if not isinstance(within, list):
+        raise NoGeometry("the geometry has no coordinates")
+    if code == 1:
+        return head + (_place(within) if within else pack("<dd", nan, nan))
+    if code == 2:
+        return head + _line(within)
+    if code == 3:
+        return head + pack("<I", len(within)) + b"".join(map(_line, within))
+    part = KINDS[_PARTS[code]]
+    parts = within if code == 7 else [{"type": part, "coordinates": each} for each in within]
+    return head + pack("<I", len(parts)) + b"".join(_written(each, depth + 1) for each in parts)
+
+
+def _line(places: Any) -> bytes:
+    if not isinstance(places, list):
+        raise NoGeometry("the geometry has a line without positions")
+    return pack("<I", len(places)) + b"".join(map(_place, places))
+
+
+def _place(place: Any) -> bytes:
+    if not isinstance(place, list) or len(place) < 2 or any(type(part) not in (int, float) for part in place[:2]):
+        raise NoGeometry("a position is not two numbers")
+    try:
+        return pack("<dd", place[0], place[1])
+    except OverflowError:
+        raise NoGeometry("a coordinate is not a finite number") from None
 
 
 class _WkbReader:

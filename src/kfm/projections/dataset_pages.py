@@ -30,7 +30,7 @@ _FORMATS = {
     "application/vnd.apache.parquet": "Parquet", "image/tiff": "GeoTIFF", "application/netcdf": "NetCDF",
     "application/vnd.zarr+zip": "Zarr", "application/wmo-grib2": "GRIB2", "text/plain": "Text",
     "application/geopackage+sqlite3": "GeoPackage", "application/vnd.flatgeobuf": "FlatGeobuf",
-    "application/vnd.shp+zip": "Shapefile",
+    "application/vnd.shp+zip": "Shapefile", "application/vnd.pmtiles": "PMTiles",
 }  # fmt: skip
 
 

@@ -32,6 +32,7 @@ SUFFIXES = {
     "application/geopackage+sqlite3": ".gpkg",
     "application/vnd.flatgeobuf": ".fgb",
     "application/vnd.shp+zip": ".shp.zip",
+    "application/vnd.pmtiles": ".pmtiles",
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kfm.model.public_run import PublicRun
@@ -77,14 +77,41 @@ class Metric(NamedTuple):
     samples: list[tuple[dict[str, str], float]]
 
 
-def exposition(metrics: list[Metric]) -> Iterator[str]:
+class Histogram(NamedTuple):
+    """One metric family of durations or sizes."""
+
+    name: str
+    help: str
+    bounds: tuple[float, ...]
+    samples: Sequence[tuple[dict[str, str], Sequence[int], float]]  # how many up to each bound, and more; and their sum
+
+
+def exposition(metrics: Iterable[Metric | Histogram]) -> Iterator[str]:
     """Yield these metrics in the Prometheus text format, line by line."""
     for metric in metrics:
         yield f"# HELP {metric.name} {metric.help}"
+        if isinstance(metric, Histogram):
+            yield f"# TYPE {metric.name} histogram"
+            yield from _buckets(metric)
+            continue
         yield f"# TYPE {metric.name} {metric.kind}"
         for labels, value in metric.samples:
-            said = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
-            yield f"{metric.name}{{{said}}} {value:.15g}" if said else f"{metric.name} {value:.15g}"
+            yield _sample(metric.name, labels, value)
+
+
+def _buckets(metric: Histogram) -> Iterator[str]:
+    for labels, found, total in metric.samples:
+        count = 0
+        for bound, more in zip((*(f"{each:g}" for each in metric.bounds), "+Inf"), found, strict=True):
+            count += more
+            yield _sample(f"{metric.name}_bucket", {**labels, "le": bound}, count)
+        yield _sample(f"{metric.name}_sum", labels, total)
+        yield _sample(f"{metric.name}_count", labels, count)
+
+
+def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
+    said = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+    return f"{name}{{{said}}} {value:.15g}" if said else f"{name} {value:.15g}"
 
 
 def _escaped(text: str) -> str:

@@ -113,7 +113,7 @@ class DependencyGraph:
         for run in state.runs.unfinished(name):
             for scope in scopes(run.updater_id, name, run.trigger.partition):
                 lease = state.leases.of(scope)
-                if lease is not None and lease.expires_ms > now_ms:
+                if lease is not None and lease.expires_ms > state.now_ms():
                     return True
         own = self._schedules.get(name)
         return own is not None and not is_paused(state, own) and self.is_due(state, own)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kfm.clock import Clock, rfc3339
 from kfm.model import refs
+from kfm.model.jobs.job_records import JobState
 from kfm.model.names import check_id, dataset_id
 from kfm.model.ports import State, Tx
 from kfm.model.preview_records import preview_of
@@ -125,8 +126,8 @@ def is_past(state: State, message: Message) -> bool:
 
 
 def prune(state: State, now_ms: int, keep_ms: int, *, again: bool = False) -> None:
-    """Drop triggers that ended, and ids of messages whose signed time is stale, once they are older than `keep_ms`.
-    This runs once a day, or always with `again`.
+    """Drop triggers and jobs that ended, and ids of messages whose signed time is stale, once they are older than
+    `keep_ms`. This runs once a day, or always with `again`.
 
     An id is dropped in one transaction with the note of how far ids were dropped. A message without a signed time keeps
     its id for ever.
@@ -135,14 +136,17 @@ def prune(state: State, now_ms: int, keep_ms: int, *, again: bool = False) -> No
     if not again and abs(now_ms - inbox.pruned_at()) < DAY_MS:
         return
     before_ms, before = now_ms - keep_ms, rfc3339(now_ms - keep_ms)
-    old: list[Delivery | EndedTrigger] = []
+    old: list[Delivery | EndedTrigger | JobState] = []
     old += islice((each for each in inbox.deliveries() if 0 < each.expires_ms < before_ms), MOST)
     old += islice((each for each in inbox.all_ended() if each.trigger.received_at < before), MOST)
+    old += islice((job for job in state.jobs.done() if job.settled_ms < before_ms), MOST)
     for start in range(0, len(old), BATCH):
         with state.transaction(durable=False) as tx:
             for row in old[start : start + BATCH]:
                 if isinstance(row, EndedTrigger):
                     tx.inbox.forget_ended(row)
+                elif isinstance(row, JobState):
+                    tx.jobs.forget(row)
                 elif inbox.delivery(row.source_id, row.delivery_id) == row:  # its sender may have sent it again
                     tx.inbox.forget_delivery(row)
                     tx.inbox.note_dropped(row.expires_ms - KEEP_MS)

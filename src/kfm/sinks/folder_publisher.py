@@ -8,19 +8,20 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import chain
 from typing import Any
 
 import msgspec
 
-from kfm.errors import Busy, Corrupt, StorageFailed
+from kfm.errors import Corrupt, StorageFailed
 from kfm.fsio import REAL, Fs, digest_at, read_whole, write_apart
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest as digest_of
 from kfm.model.names import check_path
 from kfm.model.ports import Lock, PublicFile
 from kfm.model.records import Difference
-from kfm.sinks.noop import TracingPublisher
+from kfm.sinks.noop import TracingPublisher, publish_turn
 
 _UNFINISHED = ".publishing"  # in each folder: the temporary name of a file until it is complete
 _UNFINISHED_MANY = ".publishing-many"  # a folder of files that are written together, until all are complete
@@ -198,6 +199,13 @@ class FilesPublisher(TracingPublisher):
             folder = os.path.dirname(folder)
         return folder
 
+    def digest_of_file(self, path: str) -> str | None:
+        place = self._place(path)
+        return digest_at(self._fs, place) if self._fs.exists(place) else None
+
+    def names(self, folder: str) -> list[str]:
+        return self._fs.list(self._place(folder))
+
     def datasets(self) -> list[str]:
         try:
             return sorted(os.listdir(self._place("datasets")))
@@ -243,22 +251,8 @@ class FilesPublisher(TracingPublisher):
         body = canonical({"name": name, "files": files})
         self.write_file(f"releases/{name}.json", digest_of(body), len(body), key, [body])
 
-    @contextlib.contextmanager
-    def _turn(self) -> Iterator[None]:
-        import time
-
-        lock = self._open_lock()
-        try:
-            for _ in range(1000):
-                with _as_storage_failed():
-                    if lock.take():
-                        break
-                time.sleep(0.01)
-            else:
-                raise Busy("another process is publishing", hint="the commit is kept; `kfm resume` publishes it later")
-            yield
-        finally:
-            lock.close()
+    def _turn(self) -> AbstractContextManager[None]:
+        return publish_turn(self._open_lock)
 
     def _write(self, target: str, body: Iterable[bytes], digest: str) -> None:
         """Write a file completely or not at all; its name is not durable yet.
@@ -295,7 +289,7 @@ class FilesPublisher(TracingPublisher):
     def _seq_at(self, path: str) -> int:
         try:
             return int(msgspec.json.decode(read_whole(self._fs, path)).get("seq", 0))
-        except (OSError, ValueError, AttributeError, msgspec.MsgspecError):
+        except (OSError, ValueError, TypeError, AttributeError, msgspec.MsgspecError):
             return 0
 
 

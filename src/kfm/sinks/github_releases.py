@@ -105,6 +105,12 @@ class GitHubPublisher(TracingPublisher):
         """Return no datasets: the repository may be shared, so only datasets that the refs name are checked."""
         return []
 
+    def digest_of_file(self, path: str) -> str | None:
+        return self._local.digest_of_file(path)
+
+    def names(self, folder: str) -> list[str]:
+        return self._local.names(folder)
+
     def differences(self, dataset: str, expected: Mapping[str, str], gone: Sequence[str]) -> list[Difference]:
         pointer = f"datasets/{dataset}/current.json"
         wrong: dict[str, str] = {}

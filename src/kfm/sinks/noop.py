@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from kfm.errors import Busy, StorageFailed
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest as digest_of
-from kfm.model.ports import PublicFile
+from kfm.model.ports import Lock, PublicFile
 from kfm.model.records import Difference, Effect
 
 
@@ -82,6 +84,13 @@ class NoopPublisher(TracingPublisher):
     def datasets(self) -> list[str]:
         return []
 
+    def digest_of_file(self, path: str) -> str | None:  # noqa: ARG002
+        """Return None: nothing is outside."""
+        return None
+
+    def names(self, folder: str) -> list[str]:  # noqa: ARG002
+        return []
+
     def differences(self, dataset: str, expected: Mapping[str, str], gone: Sequence[str]) -> list[Difference]:  # noqa: ARG002
         """Return no differences: nothing is expected outside."""
         return []
@@ -97,3 +106,31 @@ class NoopPublisher(TracingPublisher):
     def publish_release(self, name: str, files: list[str], key: str) -> None:
         body = canonical({"name": name, "files": files})
         self._note("publish_release", name, digest_of(body), len(body), key)
+
+
+@contextmanager
+def publish_turn(opened: Callable[[], Lock]) -> Iterator[None]:
+    """Hold the lock while the block runs. Busy if others keep it; StorageFailed if it cannot be taken at all."""
+    import time
+
+    lock = opened()
+    try:
+        for _ in range(1000):
+            if _taken(lock):
+                break
+            time.sleep(0.01)
+        else:
+            raise Busy("another process is publishing", hint="the commit is kept; `kfm resume` publishes it later")
+        yield
+    finally:
+        lock.close()
+
+
+def _taken(lock: Lock) -> bool:
+    try:
+        return lock.take()
+    except OSError as problem:
+        raise StorageFailed(
+            f"cannot publish a file: {problem.strerror}",
+            hint="free some space or fix the folder, then run `kfm resume`",
+        ) from problem

@@ -10,7 +10,7 @@ import msgspec
 
 from kfm.errors import Corrupt
 from kfm.model.canonical import canonical, is_plain
-from kfm.model.ports import Notary, State, Tables
+from kfm.model.ports import Notary, State, Tables, Tx
 from kfm.model.records import (
     Checkpoint,
     DatasetVersion,
@@ -87,7 +87,13 @@ class StateParts(State, Protocol):
     archive: Callable[[str], Iterable[tuple[str, bytes]]] | None
     notary: Notary | None
 
+    @property
+    def tx(self) -> Tx:
+        """The writes of the open transaction."""
+
     def recheck(self, *tables: Literal["leases", "refs"]) -> None: ...
+
+    def note_kept(self, trigger: Trigger) -> None: ...
 
     def meta(self, key: str) -> str: ...
 

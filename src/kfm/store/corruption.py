@@ -23,6 +23,14 @@ def lost(commits: int, path: str) -> Corrupt:
     )
 
 
+def lost_by_server(commits: int, place: str) -> Corrupt:
+    return Corrupt(
+        f"the last {commits} acknowledged commits are missing from the state on {place}",
+        hint="an older copy or a standby that lagged took its place: restore the newest one, or start kfm anew on it",
+        missing=commits,
+    )
+
+
 def check_row(table: Any, key: Any, value: Any, total: Any) -> None:
     if (
         not isinstance(value, bytes)

@@ -58,6 +58,7 @@ class InboxTx(Inbox):
         if not trigger.trigger_id:
             trigger = msgspec.structs.replace(trigger, trigger_id=f"{self._state.next('trigger'):012d}")
         self._tables.put("inbox", f"{trigger.dataset}/{trigger.trigger_id}", exact(trigger))
+        self._state.note_kept(trigger)
         return trigger
 
     def finish(self, trigger: Trigger, run_id: str) -> None:
@@ -66,6 +67,13 @@ class InboxTx(Inbox):
         if kept is not None:
             self._tables.delete("inbox", f"{kept.dataset}/{kept.trigger_id}")
             self._tables.put("triggers", kept.trigger_id, exact(EndedTrigger(trigger=kept, run_id=run_id)))
+
+    def withdraw(self, trigger: Trigger) -> None:
+        """Remove a trigger, waiting or ended: another row keeps it."""
+        if self.kept(trigger) is not None:
+            self._tables.delete("inbox", f"{trigger.dataset}/{trigger.trigger_id}")
+        if self.ended(trigger.trigger_id) is not None:
+            self._tables.delete("triggers", trigger.trigger_id)
 
     def take_delivery(self, delivery: Delivery) -> None:
         self._tables.put("deliveries", f"{delivery.source_id}/{delivery.delivery_id}", exact(delivery))

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from kfm.model.lineage_edges import made_by
 from kfm.model.records import LedgerEntry, Run, Trigger
 from kfm.store.codec import decode
+from kfm.store.job_table import place_of
 from kfm.store.lineage_index import rows_of
 from kfm.store.state import StoredState
 
@@ -32,6 +33,7 @@ def _found(state: StoredState) -> Iterator[str]:
     yield from _inbox(state)
     yield from _refs(state)
     yield from _lineage(state)
+    yield from _jobs(state)
 
 
 def _open_runs(state: StoredState) -> Iterator[str]:
@@ -77,6 +79,21 @@ def _inbox(state: StoredState) -> Iterator[str]:
         trigger = decode(body, Trigger, f"inbox/{key}")
         if key != f"{trigger.dataset}/{trigger.trigger_id}":
             yield f"inbox/{key} is a trigger of {trigger.dataset or 'no dataset'}"
+
+
+def _jobs(state: StoredState) -> Iterator[str]:
+    """Yield the jobs at a wrong place or without an id, the ids that lead to no job, and the dead letters whose
+    triggers still wait."""
+    tables = state.tables
+    for key, body in tables.scan("jobs"):
+        what, _, at = key.partition("/")
+        job = state.jobs.get(body.decode() if what == "id" else at)
+        if job is None or key not in (place_of(job), f"id/{job.envelope.job_id}"):
+            yield f"jobs/{key} leads to no job"
+        elif what != "id" and tables.get("jobs", f"id/{job.envelope.job_id}") is None:
+            yield f"jobs/id/{job.envelope.job_id} is missing"
+        elif what == "dead" and state.inbox.kept(job.trigger) is not None:
+            yield f"inbox/{job.trigger.dataset}/{at} is of a dead letter"
 
 
 def _lineage(state: StoredState) -> Iterator[str]:

@@ -73,6 +73,10 @@ class MemoryTables:
     def reading(self) -> AbstractContextManager[object]:
         return self._lock
 
+    def content(self) -> dict[str, dict[str, bytes]]:
+        """Return the rows of every table, by key."""
+        return self._rows
+
     def verify(self) -> int:
         """Return the number of rows: memory needs no check."""
         with self._lock:

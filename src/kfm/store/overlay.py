@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from heapq import merge
 from itertools import chain
+from typing import Protocol
 
-from kfm.model.ports import Tables
 from kfm.store.memory import MemoryTables
 
 _GONE = b" ".join([b"deleted", b"here"])  # marks a deleted row; compared by identity, because any bytes may be a value
 
 
+class Readable(Protocol):
+    """The part of Tables that reads."""
+
+    def get(self, table: str, key: str) -> bytes | None: ...
+
+    def scan(
+        self, table: str, prefix: str = "", *, after: str = "", reverse: bool = False, limit: int = -1
+    ) -> Iterator[tuple[str, bytes]]: ...
+
+    def reading(self) -> AbstractContextManager[object]: ...
+
+    def close(self) -> None: ...
+
+
 class OverlayTables:
     """Tables that read from `base` and keep all writes in memory. `base` may be a read-only snapshot."""
 
-    def __init__(self, base: Tables) -> None:
+    def __init__(self, base: Readable) -> None:
         self._base = base
         self._top = MemoryTables()
+        self.now_ms: Callable[[], int] | None = getattr(base, "now_ms", None)
 
     def get(self, table: str, key: str) -> bytes | None:
         value = self._top.get(table, key)
@@ -75,6 +90,14 @@ class OverlayTables:
 
     def delete(self, table: str, key: str) -> None:
         self._top.put(table, key, _GONE)
+
+    def changes(self) -> dict[str, dict[str, bytes | None]]:
+        """Return what was written so far, by table and key; None where a row was deleted."""
+        return {
+            table: {key: None if value is _GONE else value for key, value in rows.items()}
+            for table, rows in self._top.content().items()
+            if rows
+        }
 
     def commit(self) -> None:
         self._top.commit()

@@ -1,5 +1,5 @@
-"""The state as repositories over any Tables: refs, journal, ledger, lineage, inbox, outbox, leases, runs, ticks, change
-requests and protected data.
+"""The state as repositories over any Tables: refs, journal, ledger, lineage, inbox, outbox, leases, runs, ticks, jobs,
+change requests and protected data.
 
 Every rule that must hold in the same transaction as its effect is implemented here once: fencing, freezing,
 compare-and-swap of refs, write-once receipts, the chain of the ledger. A backend only stores bytes.
@@ -8,17 +8,18 @@ compare-and-swap of refs, write-once receipts, the chain of the ledger. A backen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 from weakref import WeakKeyDictionary
 
 from kfm.errors import Cancelled, Frozen
 from kfm.model import refs
 from kfm.model.ports import Notary, Tables
-from kfm.model.records import Lease
+from kfm.model.records import Lease, Trigger
 from kfm.store.change_request_table import Orders, OrdersTx
 from kfm.store.codec import decode, encode
 from kfm.store.inbox import Inbox, InboxTx
+from kfm.store.job_table import Jobs, JobsTx
 from kfm.store.journal import Journal, JournalTx
 from kfm.store.leases import Leases, LeasesTx
 from kfm.store.ledger import Ledger, LedgerTx
@@ -29,6 +30,8 @@ from kfm.store.ref_history import Refs, RefsTx
 from kfm.store.runs import Runs, RunsTx
 from kfm.store.ticks import Ticks, TicksTx
 
+PLACE = "place"  # the key in `meta` of the row that `kfm move` writes
+
 # How often leases and refs were written through these tables, by any StoredState over them.
 _writes: WeakKeyDictionary[Tables, dict[str, int]] = WeakKeyDictionary()
 
@@ -38,13 +41,19 @@ class StoredState:
 
     def __init__(self, tables: Tables, now_ms: Callable[[], int]) -> None:
         self.tables = tables
-        self.now_ms = now_ms
+        # Leases are compared with one clock: that of the server, if the tables have one.
+        self.now_ms: Callable[[], int] = getattr(tables, "now_ms", None) or now_ms
         self._fenced: tuple[Lease, int, int] | None = None  # the last lease that was valid, and when
         self._open: tuple[Sequence[str], int, int] | None = None  # the last freeze flags that were open, and when
         self._writes = _writes.setdefault(tables, {"leases": 0, "refs": 0})
         self.archive: Callable[[str], Iterable[tuple[str, bytes]]] | None = None  # reads compacted journals
         self.notary: Notary | None = None  # signs the head of the ledger, if set
+        self.judge_place: Callable[[bytes], bool] | None = None  # see `check_place`
+        self._placed: int | None = None  # when the state was last found to be in force
         self._counters: dict[str, int] | None = None  # of the open transaction, once it used a counter
+        self.on_kept: Callable[[Sequence[Trigger]], None] | None = None  # called after the commit, if set
+        self._kept: list[Trigger] = []  # triggers that the open transaction stored
+        self._untold: list[Trigger] = []  # triggers of commits that are not durable yet
         self.refs = Refs(self)
         self.journal = Journal(self)
         self.ledger = Ledger(self)
@@ -56,6 +65,7 @@ class StoredState:
         self.runs = Runs(self)
         self.protected = Protected(self)
         self.ticks = Ticks(self)
+        self.jobs = Jobs(self)
         self.tx = StoredTx(self)  # the writes of the open transaction; there is one at a time
 
     # -- one transaction
@@ -77,6 +87,15 @@ class StoredState:
         if switches and (open_ := (switches, foreign, self._writes["refs"])) != self._open:
             self._check_open(switches)
             self._open = open_
+
+    def check_place(self) -> None:
+        """Inside a transaction: let `judge_place` raise if the state has a row that says where it was moved to. The row
+        is read again whenever another process wrote, and until the judge returns True."""
+        foreign = self.tables.foreign()
+        if foreign != self._placed:
+            body = self.tables.get("meta", PLACE)
+            if body is None or self.judge_place is None or self.judge_place(body):
+                self._placed = foreign
 
     def recheck(self, *tables: Literal["leases", "refs"]) -> None:
         """Make the next check look at leases and freeze flags again, because these tables are being written."""
@@ -100,10 +119,38 @@ class StoredState:
     def reading(self) -> AbstractContextManager[object]:
         return self.tables.reading()
 
+    def recent(self) -> AbstractContextManager[object]:
+        """A context in which reads outside transactions may be as old as a moment, where the tables are on a server.
+        Transactions may begin inside; refs, leases, waiting triggers and classifications are read as of now."""
+        recent: Callable[[], AbstractContextManager[object]] | None = getattr(self.tables, "recent", None)
+        return nullcontext() if recent is None else recent()
+
     def sync(self) -> None:
         """Make all commits so far durable."""
         with self.transaction() as tx:
             tx.touch()
+
+    # -- triggers
+
+    def note_kept(self, trigger: Trigger) -> None:
+        """Inside a transaction: remember that it stored a trigger, for `on_kept`."""
+        if self.on_kept is not None:
+            self._kept.append(trigger)
+
+    def take_kept(self) -> list[Trigger]:
+        """Inside a transaction: return the triggers that it stored, and forget them."""
+        if not self._kept:
+            return self._kept
+        kept, self._kept = self._kept, []
+        return kept
+
+    def tell_kept(self, kept: list[Trigger], durable: bool) -> None:
+        """After a commit: tell of the triggers that it stored. Those of a commit that is not durable are told with the
+        next durable one."""
+        self._untold.extend(kept)
+        if durable and self._untold and self.on_kept is not None:
+            untold, self._untold = self._untold, []
+            self.on_kept(untold)
 
     # -- counters
 
@@ -161,6 +208,8 @@ class Transaction:
         state = self._state
         state.tables.begin(self._durable)
         try:
+            if state.judge_place is not None:
+                state.check_place()
             if self._lease is not None or self._switches:
                 state.check(self._lease, self._switches)
         except BaseException:
@@ -177,12 +226,16 @@ class Transaction:
             except BaseException:
                 self._undo()
                 raise
+            kept = state.take_kept()  # before another thread may begin its transaction
             state.tables.commit()
+            if kept or self._durable:
+                state.tell_kept(kept, self._durable)
         else:
             self._undo()
 
     def _undo(self) -> None:
         self._state.recheck("leases", "refs")
+        self._state.take_kept()
         self._state.tables.rollback()
 
 
@@ -190,8 +243,8 @@ class StoredTx:
     """The repositories of the state with their write methods, inside one transaction."""
 
     __slots__ = (
-        "_state", "_tables", "inbox", "journal", "leases", "ledger", "lineage", "orders", "outbox", "protected", "refs",
-        "runs", "ticks",
+        "_state", "_tables", "inbox", "jobs", "journal", "leases", "ledger", "lineage", "orders", "outbox", "protected",
+        "refs", "runs", "ticks",
     )  # fmt: skip
 
     def __init__(self, state: StoredState) -> None:
@@ -208,6 +261,7 @@ class StoredTx:
         self.runs = RunsTx(state)
         self.protected = ProtectedTx(state)
         self.ticks = TicksTx(state)
+        self.jobs = JobsTx(state)
 
     def flush(self) -> None:
         self._state.keep_counters()

@@ -53,7 +53,9 @@ CATALOGUE = (
         "bytes", vital=True, differs={WHOLE: "it counts commits, and only a database has it"},
     ),
     StateTable(
-        "meta", "counters: lease token, head of the ledger, cursor of each sink, time up to which old ids were dropped",
+        "meta",
+        "counters: lease token, head of the ledger, cursor of each sink, time up to which old ids were dropped; where "
+        "`kfm move` takes or took the state (`place`)",
         "its name", "counters by name, a digest or a number", vital=True, differs={"token": _TOKENS},
     ),
     StateTable("refs", "the current target of every ref", "the ref", "a digest, `frozen` or `open`", vital=True),
@@ -163,6 +165,11 @@ CATALOGUE = (
     StateTable(
         "ticks", "the claimed instants of schedules; the newest of each schedule says how far KFM has processed it",
         "the schedule and the instant in milliseconds", Tick, node=False,
+    ),
+    StateTable(
+        "jobs", "the jobs of workers: envelopes, attempts, dead letters",
+        "`open/`, `dead/` or `done/` and the id of the trigger, or `id/` and the id of the job",
+        "JobState; for `id/` the id of the trigger", node=False,
     ),
 )  # fmt: skip
 VITAL = tuple(table.name for table in CATALOGUE if table.vital)

@@ -24,6 +24,28 @@ def load_updater(name: str, spec: str, at: Callable[[str], str]) -> Updater:
     """Return the updater of `file.py:Class` (a file in the installation's folder, found by `at`), of
     `package.module:Class`, or of `package:NAME`, an entry point of an installed package. Raise BadInput if it cannot be
     loaded."""
+    module, kind = updater_class(name, spec, at)
+    from kfm.updaters.code_digest import code_listing  # not needed for what is declared
+
+    where = spec.rpartition(":")[0]
+    try:
+        updater = kind()
+        if updater.id == "":
+            updater.id = name
+        check_updater(updater)
+        with _turn:
+            updater.code_listing = code_listing(module, at(""), installed=where == PACKAGE)
+            updater.code_hash = digest(updater.code_listing)
+        return updater
+    except KfmError:
+        raise
+    except (Exception, SystemExit) as problem:
+        raise _unusable(name, where, problem, "made") from problem
+
+
+def updater_class(name: str, spec: str, at: Callable[[str], str]) -> tuple[ModuleType, type[Updater]]:
+    """Return the module and the class that `spec` names, as `load_updater` finds them. Raise BadInput if there is no
+    such class."""
     from kfm.updaters.local_imports import enter
 
     where, _, class_name = spec.rpartition(":")
@@ -38,21 +60,7 @@ def load_updater(name: str, spec: str, at: Callable[[str], str]) -> Updater:
         raise BadInput(f"{where} has no class {class_name} for dataset {name}", hint="check `updater:` in kfm.yml")
     if not (isinstance(kind, type) and issubclass(kind, Updater)):
         raise BadInput(f"{spec} of dataset {name} is not an Updater", hint="let the class inherit from kfm.Updater")
-    from kfm.updaters.code_digest import code_listing  # not needed for what is declared
-
-    try:
-        updater = kind()
-        if updater.id == "":
-            updater.id = name
-        check_updater(updater)
-        with _turn:
-            updater.code_listing = code_listing(module, at(""), installed=where == PACKAGE)
-            updater.code_hash = digest(updater.code_listing)
-        return updater
-    except KfmError:
-        raise
-    except (Exception, SystemExit) as problem:
-        raise _unusable(name, where, problem, "made") from problem
+    return module, kind
 
 
 def at_work(folder: str, is_now: bool = True) -> None:

@@ -42,9 +42,10 @@ datasets:
     outputs:
       counties: {{from: counties}}
 {more}"""
-KINDS = ("github", "tekton", "argo", "systemd", "cron")
+KINDS = ("github", "kubernetes", "tekton", "argo", "systemd", "cron")
 FILES = {
     ".github/workflows/kfm.yml",
+    "pipelines/runners/kubernetes.yml",
     "pipelines/runners/tekton.yml",
     "pipelines/runners/argo.yml",
     "pipelines/runners/kfm.service",

@@ -67,6 +67,12 @@ def tekton(site: Path, env: Mapping[str, str], secrets: Mapping[str, str]) -> An
     return in_container(step, env, secrets, words)
 
 
+def kubernetes(site: Path, env: Mapping[str, str], secrets: Mapping[str, str]) -> Any:
+    job, *_ = yaml.safe_load_all((site / RUNNERS / "kubernetes.yml").read_text())
+    (container,) = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    return in_container(container, env, secrets, container["args"])
+
+
 def systemd(site: Path, env: Mapping[str, str], secrets: Mapping[str, str]) -> Any:
     unit = (site / RUNNERS / "kfm.service").read_text()
     said = dict(line.split("=", 1) for line in unit.splitlines() if "=" in line)
@@ -106,4 +112,4 @@ def filled_in(text: str, secrets: Mapping[str, str]) -> str:
     return re.sub(r"\$\{\{(.*?)\}\}", value, text)
 
 
-WAYS = {"argo": argo, "tekton": tekton, "systemd": systemd, "cron": cron, "github": github}
+WAYS = {"argo": argo, "kubernetes": kubernetes, "tekton": tekton, "systemd": systemd, "cron": cron, "github": github}

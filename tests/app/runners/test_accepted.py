@@ -163,6 +163,51 @@ def test_tekton_takes_its_resources(various: Kfm, known: dict[str, dict[str, Any
         assert pod["containers"][0]["command"][-1] == "/kfm-starter/taskrun.yml"
 
 
+def test_kubernetes_takes_its_cron_jobs(various: Kfm) -> None:
+    import kubernetes_validate
+
+    jobs = documents(various, "kubernetes")
+    for job in jobs:
+        kubernetes_validate.validate(job, kubernetes_validate.latest_version(), strict=True)
+        said, pod = job["spec"], job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+        assert (said["timeZone"], said["concurrencyPolicy"]) == ("Etc/UTC", "Forbid")
+        assert said["startingDeadlineSeconds"] and said["jobTemplate"]["spec"]["backoffLimit"] == 0
+        assert {"requests", "limits"} <= set(pod["containers"][0]["resources"])
+    jobs[0]["spec"]["scedule"] = "x"
+    with pytest.raises(kubernetes_validate.ValidationError, match="scedule"):
+        kubernetes_validate.validate(jobs[0], kubernetes_validate.latest_version(), strict=True)
+
+
+SERVERS = """\
+state: postgresql://kfm@db.example.org/kfm
+objects: s3://kfm-objects/v1
+publish: s3://kfm-public/v1
+catalog: ""
+queue: rediss://redis.example.org:6380/0
+postgres: {password: env:KFM_SECRET_POSTGRES}
+redis: {password: env:KFM_SECRET_REDIS}
+s3:
+  kfm-objects: {access_key: env:KFM_SECRET_ACCESS, secret_key: env:KFM_SECRET_KEY}
+runners:
+"""
+
+
+def test_where_servers_hold_everything_no_claim_is_asked_for_and_every_secret_is_passed_on(kfm: Kfm) -> None:
+    declare()
+    text = Path("kfm.yml").read_text()
+    assert "catalog: file:catalog\nrunners:\n" in text
+    Path("kfm.yml").write_text(text.replace("catalog: file:catalog\nrunners:\n", SERVERS))
+    (job,) = documents(kfm, "kubernetes")
+    pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    assert pod["volumes"] == [{"name": "scratch", "emptyDir": {}}]
+    mounted = {each["mountPath"]: each["name"] for each in pod["containers"][0]["volumeMounts"]}
+    assert mounted == {"/tmp": "scratch", "/srv/kfm/.kfm": "scratch"}
+    refs = {each["name"] for each in pod["containers"][0]["env"] if "valueFrom" in each}
+    assert refs >= {"KFM_SECRET_POSTGRES", "KFM_SECRET_REDIS", "KFM_SECRET_ACCESS", "KFM_SECRET_KEY"}
+    assert kfm("runners", "write", "github").code == 0
+    assert "[bucket,postgres,queue]==" in Path(GITHUB).read_text()
+
+
 SPOILT: dict[str, Callable[[dict[str, Any]], object]] = {
     "a key that is none": lambda task: task["spec"]["steps"][0].update(comand=["x"]),
     "a text for a list": lambda task: task["spec"]["steps"][0].update(args="up"),
@@ -196,6 +241,9 @@ def containers(kfm: Kfm) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]
     """The steps that run kfm, with the volumes they may mount."""
     template = documents(kfm, "argo")[0]
     yield from ((each["container"], template["spec"]["volumes"]) for each in template["spec"]["templates"])
+    for job in documents(kfm, "kubernetes"):
+        pod = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+        yield from ((each, pod["volumes"]) for each in pod["containers"])
     task = documents(kfm, "tekton")[0]
     yield from ((step, task["spec"]["volumes"]) for step in task["spec"]["steps"])
 

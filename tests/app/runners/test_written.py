@@ -32,8 +32,9 @@ def test_each_wakes_the_same_command_at_the_instants_of_the_schedules(written: K
     (template, clock) = yaml.safe_load_all(files()["pipelines/runners/argo.yml"])
     assert clock["spec"]["schedules"] == ["30 7,8 * * *"]
     assert template["spec"]["templates"][0]["container"]["args"] == ["up", "--once"]
-    jobs = [each for each in yaml.safe_load_all(files()["pipelines/runners/tekton.yml"]) if each["kind"] == "CronJob"]
-    assert [each["spec"]["schedule"] for each in jobs] == ["30 7,8 * * *"]
+    for file in ("tekton", "kubernetes"):
+        found = yaml.safe_load_all(files()[f"pipelines/runners/{file}.yml"])
+        assert [each["spec"]["schedule"] for each in found if each["kind"] == "CronJob"] == ["30 7,8 * * *"]
     assert b"OnCalendar=*-*-* 07,08:30:00 UTC\n" in files()["pipelines/runners/kfm.timer"]
     assert b"30 * * * * kfm " in files()["pipelines/runners/kfm.cron"], "its clock may be in any zone"
     for name in ("kfm.service", "kfm.cron"):
@@ -56,7 +57,7 @@ def test_a_changed_schedule_makes_the_files_stale_until_they_are_written_again(w
     states = dict(line.split(": ", 1) for line in answer.out.splitlines())
     assert states.pop("pipelines/runners/kfm.service") == "current", "it says nothing of times"
     assert states.pop("pipelines/runners/kfm.cron") == "current", "it is the same minute of every hour"
-    assert all(state.startswith("stale; differs from line ") for state in states.values()) and len(states) == 4
+    assert all(state.startswith("stale; differs from line ") for state in states.values()) and len(states) == 5
     for kind in KINDS:
         assert written("runners", "write", kind).code == 0
     assert written("runners", "check").code == 0
@@ -103,7 +104,7 @@ def test_a_secret_is_a_reference_in_every_file_and_in_no_form_a_value(
             assert not [name for name, body in bodies.items() if found in body], form
     for name in secrets:
         assert f"${{{{ secrets.{name} }}}}".encode() in bodies[".github/workflows/kfm.yml"]
-        for file in ("argo", "tekton"):
+        for file in ("argo", "kubernetes", "tekton"):
             body = bodies[f"pipelines/runners/{file}.yml"].decode()
             reference = f'key: "{name}"'
             assert (

@@ -20,7 +20,7 @@ from tests.app.runners.conftest import declare
 from tests.app.runners.test_wakes import is_woken, schedule, upcoming
 from tests.cli.conftest import Kfm
 
-LATE = {"github": 5, "argo": 0, "tekton": 0, "cron": 0}  # minutes that each promises
+LATE = {"github": 5, "argo": 0, "kubernetes": 0, "tekton": 0, "cron": 0}  # minutes that each promises
 CRONS = ("58,59 23 * * *", "*/2 9 * * mon", "0 0 1 1 *", "59 23 L * *", "30 2 * * *", "7,52 */6 * 3,10 *")
 ONE = """\
   set-{n}:

@@ -1,4 +1,4 @@
-"""The schemas that Argo Workflows, Tekton, Argo CD and Flux give their resources, fetched with Go once per machine.
+"""The schemas that Argo Workflows, Tekton, Argo CD, Flux and KEDA give their resources, fetched once per machine by Go.
 
 They lie in the modules of those projects, which Go holds against its checksum database. What is kept is JSON Schema,
 made as a server in strict mode would read them: a key that is not named is refused, unless the schema takes any.
@@ -31,6 +31,7 @@ MODULES = {
     "github.com/fluxcd/kustomize-controller@v1.6.0": (
         "config/crd/bases/kustomize.toolkit.fluxcd.io_kustomizations.yaml",
     ),
+    "github.com/kedacore/keda/v2@v2.18.1": ("config/crd/bases/keda.sh_scaledobjects.yaml",),
 }
 VERSION = 1  # of how they are made
 

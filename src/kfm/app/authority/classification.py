@@ -17,8 +17,11 @@ from kfm.model.labels import joined
 from kfm.model.operation_target import REF
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kfm.app.session.session import Session
     from kfm.config import Config
+    from kfm.engine.cluster.cluster_crew import ClusterCrew
     from kfm.engine.protected.protection import Protection
     from kfm.engine.protected.source_classification import SourceClassifier
     from kfm.model.labels import Labels
@@ -81,7 +84,20 @@ def world_of(session: Session, dataset: str, recorded: DatasetSettings | None = 
         datasets=known.datasets,
         request=known.request,
         progress=session.progress,
+        crew=_crew(session),
     )
+
+
+def _crew(session: Session) -> Callable[..., ClusterCrew | None] | None:
+    """Return what makes the crew of a run on the configured cluster; None if there is none. The branch of a preview
+    has code that the workers do not have."""
+    address = session.config.execute.cluster
+    if not address or session.resolved.is_proposal:
+        return None
+    from kfm.app.session.dask_pool import DaskPool
+    from kfm.engine.cluster.cluster_crew import cluster_crew
+
+    return partial(cluster_crew, partial(DaskPool, address))
 
 
 def source_classifier(session: Session, dataset: str, labels: Labels | None = None) -> SourceClassifier | None:

@@ -13,12 +13,13 @@ from kfm.app.session.session import trust_of
 from kfm.engine.guards import Guards
 from kfm.engine.run_context import RunContext, Work
 from kfm.errors import BadInput
+from kfm.model import refs
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
     from kfm.app.session.source_requests import DatasetSettings
     from kfm.engine.guards import Attest
-    from kfm.engine.stage_results import Warrant
+    from kfm.engine.stage_results import ServedRef, Warrant
     from kfm.model.records import RefMove, Run, Trigger
     from kfm.model.updater import Updater
 
@@ -60,6 +61,7 @@ def guards_of(session: Session, dataset: str) -> Guards:
         check_labels=_label_check(session, unready) if protection or unready else None,
         check_policies=gates.check_policies if session.config.policy.folder else None,
         authority=partial(_warrant, session),
+        served_with=partial(_served_with, session),
         signed_since=partial(_signed_since, session),
         classification_of=partial(classification_now, session),
         protection=protection,
@@ -90,6 +92,15 @@ def _warrant(session: Session, updater: Updater, trigger: Trigger, moves: list[R
     from kfm.app.authority.authorization import warrant
 
     return warrant(session, updater, trigger, moves)
+
+
+def _served_with(session: Session, moves: list[RefMove]) -> list[ServedRef]:
+    """Return the refs for readers that move with these moves: search aliases and cache epochs."""
+    if not any(move.ref.startswith(refs.PUBLISHED) for move in moves):
+        return []
+    from kfm.app.authority.served_refs import served_with
+
+    return served_with(session, moves)
 
 
 def _signed_since(session: Session, dataset: str, version: str, since: str) -> bool:

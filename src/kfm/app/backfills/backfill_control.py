@@ -292,5 +292,5 @@ def _state(session: Session, board: BackfillProgress, progress: Progress, *, is_
         return "finished"
     if is_set(session, board.ref):
         return "paused"
-    now_ms = session.clock.now_ms()
+    now_ms = session.state.now_ms()
     return "at work" if any(is_alive(each, now_ms) for each in progress.flying.values()) else "waiting"

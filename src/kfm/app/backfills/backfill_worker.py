@@ -111,7 +111,7 @@ class Worker:
             waits, self._waits = self._waits, None
             return self._run(*waits)
         try:
-            taken = self._board.claim(self._trigger(), this_process(), self._session.clock.now_ms(), self._telling)
+            taken = self._board.claim(self._trigger(), this_process(), self._session.state.now_ms(), self._telling)
         except Frozen:
             self.stopped = "paused"
             return None
@@ -129,7 +129,7 @@ class Worker:
             if receipt is not None:
                 self._note(position, receipt)
                 continue
-            now_ms = self._session.clock.now_ms()
+            now_ms = self._session.state.now_ms()
             if flight.holder != me and is_alive(flight, now_ms):
                 continue
             try:

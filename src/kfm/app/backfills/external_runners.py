@@ -1,4 +1,4 @@
-"""Files for other runners (GitHub Actions, Tekton, Argo, systemd, cron), generated from the same declarations."""
+"""Files for other runners (GitHub Actions, Kubernetes, Tekton, Argo, systemd, cron), from the same declarations."""
 
 from __future__ import annotations
 
@@ -24,22 +24,25 @@ if TYPE_CHECKING:
     from kfm.config import Resolved
     from kfm.scheduling.wake_times import Wake
 
-Kind = Literal["github", "github-pulls", "tekton", "argo", "systemd", "cron"]
+Kind = Literal["github", "github-pulls", "kubernetes", "tekton", "argo", "systemd", "cron"]
 State = Literal["current", "written", "stale", "absent", "secret"]
 
 FOLDER = "pipelines/runners"
 FILES: dict[Kind, tuple[str, ...]] = {
     "github": (".github/workflows/kfm.yml",),
     "github-pulls": (".github/workflows/kfm-pulls.yml",),
+    "kubernetes": (f"{FOLDER}/kubernetes.yml",),
     "tekton": (f"{FOLDER}/tekton.yml",),
     "argo": (f"{FOLDER}/argo.yml",),
     "systemd": (f"{FOLDER}/kfm.service", f"{FOLDER}/kfm.timer"),
     "cron": (f"{FOLDER}/kfm.cron",),
 }
 GITHUB_MIN = 5  # minutes: GitHub refuses shorter intervals
+MOUNTED = f"file:{runner_files.SECRETS}/"  # where pods of Kubernetes have their own copies of secrets
 LARGEST = 1 << 20  # bytes of a file that is read
 
 _PATH = re.compile(r"/?[A-Za-z0-9._][A-Za-z0-9._-]*(?:/[A-Za-z0-9._][A-Za-z0-9._-]*)*\Z")
+_KEY = r"[A-Za-z0-9_-][A-Za-z0-9._-]*"  # of a Kubernetes secret
 _REFERENCE = re.compile(r"(env:[A-Za-z_][A-Za-z0-9_]*|file:.+)\Z")
 # Patterns that only secrets match: keys in PEM, tokens with the prefixes of their issuers, passwords in URLs.
 _SECRETS = re.compile(
@@ -69,16 +72,16 @@ def texts(resolved: Resolved, kind: Kind) -> dict[str, str]:
         body = github_workflow.runner(
             sorted(config.datasets),
             crons=_for_github(found),
-            package=f"{DISTRIBUTION}=={__version__}",
+            package=_package(resolved),
             secrets=_for_actions(place.variables),
-            folders=place.kept,
+            folders=_cached(place),
             writes_releases=config.publish.startswith("github:"),
         )
         return {FILES[kind][0]: body}
-    if kind in ("argo", "tekton"):
+    if kind in ("kubernetes", "argo", "tekton"):
         _check_containers(resolved, place, kind)
-        body = runner_files.argo(place, crons) if kind == "argo" else runner_files.tekton(place, crons)
-        return {FILES[kind][0]: body}
+        written = {"kubernetes": runner_files.kubernetes, "argo": runner_files.argo, "tekton": runner_files.tekton}
+        return {FILES[kind][0]: written[kind](place, crons)}
     if kind == "cron":
         return {FILES[kind][0]: runner_files.cron(place, [within_the_hour(found).cron()])}
     service, timer = FILES[kind]
@@ -106,8 +109,24 @@ def _pull_requests(resolved: Resolved) -> str:
             hint="say token: env:GITHUB_TOKEN, or leave it out",
         )
     names = sorted({*place.variables, reference[4:]})
-    package = f"{DISTRIBUTION}=={__version__}"
-    return pull_request_workflow(package, _for_actions(names), place.kept, writes_releases=releases)
+    return pull_request_workflow(_package(resolved), _for_actions(names), _cached(place), writes_releases=releases)
+
+
+def _package(resolved: Resolved) -> str:
+    """Return what pip installs: this version, with the extras that the servers of the configuration need."""
+    config = resolved.config
+    extras = {
+        "bucket": config.objects.startswith("s3:") or config.publish.startswith("s3:"),
+        "postgres": config.state.startswith("postgresql:"),
+        "queue": bool(config.queue),
+    }
+    chosen = ",".join(name for name, is_needed in extras.items() if is_needed)
+    return f"{DISTRIBUTION}{f'[{chosen}]' if chosen else ''}=={__version__}"
+
+
+def _cached(place: runner_files.RunnerSite) -> tuple[str, ...]:
+    """Return the folders of the cache, which must not be none."""
+    return place.kept or (".kfm",)
 
 
 def notes(resolved: Resolved, kind: Kind) -> Iterator[str]:
@@ -196,23 +215,26 @@ def _place(resolved: Resolved) -> runner_files.RunnerSite:
         **said,
         kept=tuple(_kept(resolved)),
         variables=tuple(each[4:] for each in references if each.startswith("env:")),
+        secret_files=tuple(each[len(MOUNTED) :] for each in references if each.startswith(MOUNTED)),
     )
 
 
 def _kept(resolved: Resolved) -> list[str]:
-    """Return the folders that must be kept between two runs, without those inside another. BadInput if there is none
-    that can be kept."""
+    """Return the folders that must be kept between two runs, without those inside another: none if everything is in
+    servers. BadInput if one of them cannot be kept."""
     config = resolved.config
     said = [config.objects, config.publish, config.catalog]
     folders = [each.partition(":")[2] for each in said if each.startswith("file:")]
     if config.state.startswith(("sqlite:", "jsonl:")):
         folders.append(posixpath.dirname(config.state.partition(":")[2]) or ".")
-    else:
+    elif config.state == "memory":
         raise BadInput(
             "a state in memory is gone after each run", hint="give `state` a place, such as sqlite:.kfm/state.db"
         )
+    if folders:
+        folders.append(config.artifacts)
     found: list[str] = []
-    for folder in sorted(posixpath.normpath(each.replace("///", "/", 1)) for each in [*folders, config.artifacts]):
+    for folder in sorted(posixpath.normpath(each.replace("///", "/", 1)) for each in folders):
         if folder == "." or folder.startswith(".."):
             raise BadInput(
                 f"{folder} would have to be kept, which is not a folder of its own inside the installation",
@@ -239,7 +261,8 @@ def _references(resolved: Resolved) -> Iterator[str]:
         yield config.github.token
     if config.graph:
         yield from (config.neo4j.user, config.neo4j.password)
-    yield from _strings(msgspec.to_builtins([config.openlineage, config.ledger, config.attest, config.policy]))
+    sections = [config.openlineage, config.ledger, config.attest, config.policy]
+    yield from _strings(msgspec.to_builtins([*sections, config.postgres, config.redis, config.s3]))
     yield from (custodian.key for custodian in config.custodians.values())
     for dataset in config.datasets.values():
         for source in dataset.sources.values():
@@ -273,11 +296,15 @@ def _check_containers(resolved: Resolved, place: runner_files.RunnerSite, kind: 
             f"runners.{missing} is not set, and {kind} runs containers",
             hint=f"add a line like {missing}: NAME@sha256:DIGEST under `runners:` in kfm.yml",
         )
-    if any(each.startswith("file:") for each in _references(resolved)):
+    files = [each for each in _references(resolved) if each.startswith("file:")]
+    if kind == "kubernetes" and not [each for each in files if not re.fullmatch(re.escape(MOUNTED) + _KEY, each)]:
+        return
+    if files:
         # Kubernetes makes files of a secret readable to the pod's group; KFM accepts no secret that others can read.
         raise BadInput(
             f"a secret lies in file:PATH, which {kind} cannot bring into a container and keep closed to others",
-            hint="use env:NAME, which it takes from a Kubernetes secret, or an installed store of secrets",
+            hint="use env:NAME, which it takes from a Kubernetes secret, or an installed store of secrets"
+            + (f", or {MOUNTED}NAME" if kind == "kubernetes" else ""),
         )
 
 

@@ -1,5 +1,8 @@
 """`kfm up`: runs an installation in one process: schedules, watched sources, waiting triggers, backfills and sinks.
 
+With `queue` set it only makes triggers, and workers answer them; it still publishes what is pending, plans and runs
+backfills, and notifies sinks.
+
 It decides when work starts; each run does the work. It keeps nothing that may not be lost. A second process, a kill or
 a changed clock does no harm, because each tick is claimed once and each run holds a lease.
 """
@@ -14,6 +17,7 @@ from contextlib import ExitStack
 from kfm.app.backfills.backfill_worker import Backfills
 from kfm.app.daemon.leader_election import LeaderLease
 from kfm.app.daemon.source_watch import Watch
+from kfm.app.jobs.job_worker import JobWorker
 from kfm.app.previews.preview_expiry import DAYS, expired_previews, remove_expired
 from kfm.app.runs.due_schedules import Ticker, read_again, schedules_of
 from kfm.app.session.datasets import dataset_config
@@ -62,13 +66,26 @@ class Daemon:
             goes_on=self._may,
             jobs=jobs,
             advanced=advanced,
+            answers=not session.config.queue,
         )
+        self._jobs = None if session.config.queue else self._job_worker(datasets)
         self._turn = LeaderLease(session, datasets)
         self._takes_turns = False
         self._has_turn: bool | None = None
         self._settled = -1  # the last ledger entry that was reported to all sinks
         self._settled_at = 0.0
         self._backfills = Backfills(session, datasets, self._report_problem, goes_on=self._may)
+
+    def _job_worker(self, datasets: Sequence[str]) -> JobWorker:
+        """Return the worker that does enqueued jobs in this process, which has all the rights of the installation."""
+        return JobWorker(
+            self._session,
+            pools=None,
+            datasets=datasets,
+            tell=self._report_problem,
+            goes_on=self._may,
+            enqueued_only=True,
+        )
 
     @property
     def schedules(self) -> int:
@@ -137,7 +154,20 @@ class Daemon:
         self._ticker.claim()
         self.watching.poll()
         yield from self.watching.drain(patient=patient)
+        yield from self._do_jobs()
         yield from self._backfills.turn()
+
+    def _do_jobs(self) -> Iterator[Receipt]:
+        """Do the enqueued jobs that are ready; yield the receipts. With `queue` set, workers do them."""
+        if self._jobs is None:
+            return
+        while True:
+            self.watching.busy = True
+            self._jobs.turn()
+            self.watching.busy = False
+            if self._jobs.last is None:
+                return
+            yield from self._jobs.last.receipts
 
     def _read_again(self) -> None:
         """Read the schedule files again if they changed. A mistake in them is reported, and the schedules read before

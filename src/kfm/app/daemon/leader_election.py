@@ -24,7 +24,6 @@ class LeaderLease:
 
     def __init__(self, session: Session, datasets: Sequence[str]) -> None:
         self._state = session.state
-        self._clock = session.clock
         self._ttl_ms = round(session.config.execute.lease_s * 1000)
         some = set(datasets) != set(session.config.datasets)
         named = hashlib.sha256("\n".join(sorted(datasets)).encode()).hexdigest()[:16]
@@ -39,7 +38,7 @@ class LeaderLease:
             return self._take()
 
     def _take(self) -> bool:
-        now_ms = self._clock.now_ms()
+        now_ms = self._state.now_ms()
         try:
             if self._lease is None:
                 self._lease = self._state.leases.acquire(self.scope, this_process(), self._ttl_ms)
@@ -59,7 +58,7 @@ class LeaderLease:
     def holder(self) -> Lease | None:
         """Return the valid lease of any process; None if there is none."""
         lease = self._state.leases.of(self.scope)
-        return lease if lease is not None and is_held(lease, self._clock.now_ms()) else None
+        return lease if lease is not None and is_held(lease, self._state.now_ms()) else None
 
     def give_back(self) -> None:
         """Release the lease if this process holds it."""

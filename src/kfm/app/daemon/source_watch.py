@@ -51,15 +51,17 @@ class Watch:
         goes_on: Callable[[], bool] = lambda: True,
         jobs: int = 1,
         advanced: Callable[[str, str, int, int], None] = _ignore,
+        answers: bool = True,
     ) -> None:
         """`goes_on` is called before every run, and says whether it may start here. `advanced` receives the progress of
-        each dataset if there are several jobs."""
+        each dataset if there are several jobs. Without `answers` the triggers are left to workers."""
         self._session = session
         self._jobs = jobs
         self._advanced = advanced
         self._goes_on = goes_on
         self._tell = tell
         self._polled = polled
+        self._answers = answers
         self._watched = frozenset(datasets)
         self._debounce_ms = round(session.config.watch.debounce_s * 1000)
         self._polls = merge_polls(self._sources(datasets))
@@ -98,7 +100,10 @@ class Watch:
     def take_up(self) -> Iterator[Receipt]:
         """Finish runs that an earlier process left unfinished; yield the receipts. Runs of branch previews are left to
         `kfm preview build`, which has their files."""
-        unfinished = [run for run in self._session.state.runs.unfinished() if not preview_of(run.trigger)]
+        state = self._session.state
+        unfinished = [run for run in state.runs.unfinished() if not preview_of(run.trigger)]
+        if not self._answers:  # a worker resumes the run of a trigger that waits
+            unfinished = [run for run in unfinished if state.inbox.kept(run.trigger) is None]
         yield from self._finish([run.run_id for run in unfinished if run.dataset in self._watched])
         yield from promote_left(self._session, sorted(self._watched), self._tell, self._note)
 
@@ -215,9 +220,13 @@ class Watch:
 
     def _groups(self) -> dict[str, list[Trigger]]:
         groups: dict[str, list[Trigger]] = {}
+        if not self._answers:
+            return groups
+        jobs = {job.trigger.trigger_id for job in self._session.state.jobs.open()}  # a JobWorker does these
         for trigger in self._session.state.inbox.waiting():
             of_backfill = trigger.trigger_id.startswith(PREFIX)  # the backfill runs these itself
-            if trigger.dataset in self._watched and trigger.kind != "operation" and not of_backfill:
+            is_ours = trigger.trigger_id not in jobs and trigger.kind != "operation" and not of_backfill
+            if trigger.dataset in self._watched and is_ours:
                 groups.setdefault(trigger.dataset, []).append(trigger)
         return groups
 

@@ -248,10 +248,11 @@ def _of_policies(resolved: Resolved) -> Iterator[BadInput]:
 def _of_datasets(resolved: Resolved) -> Iterator[BadInput]:
     """Yield updaters that cannot be found, and data contracts that are impossible, unsafe or without effect."""
     for name, dataset in resolved.config.datasets.items():
-        path: Path = ("datasets", name, "updater")
-        if dataset.updater is not None and not _is_mistaken(resolved.document, path):
+        path: Path = ("datasets", name, "updater" if dataset.updater else "job")
+        spec = dataset.updater or dataset.job or ""
+        if ":" in spec and not _is_mistaken(resolved.document, path):
             try:
-                search(name, dataset.updater, resolved.in_tree)
+                search(name, spec, resolved.in_tree)
             except BadInput as problem:
                 place = "" if _PLACE.match(problem.message) else f"{resolved.document.place(path)}: "
                 yield BadInput(f"{place}{problem.message}", hint=problem.hint, key=dotted(path))

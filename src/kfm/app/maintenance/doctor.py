@@ -21,14 +21,14 @@ from kfm.app.session.backends import folders, place_verdicts
 from kfm.app.session.datasets import dataset_names, dataset_updater
 from kfm.app.session.key_list_file import key_list_of_file
 from kfm.app.session.protection_files import can_close, custodian_key, policies_of, readable_objects
-from kfm.app.session.session import Session, load, open_tables, session_on
+from kfm.app.session.session import Session, check_not_empty, load, open_tables, session_on
 from kfm.app.stewards.evidence import RESTORE, evidence_checks
 from kfm.app.stewards.exported_files import NEXT_RUN, are_of_later_runs, exported_differences
 from kfm.app.stewards.public_repair import compare_all, published_datasets
 from kfm.config import Resolved
 from kfm.engine.changes.code_changes import code_changed
 from kfm.engine.verify import verify
-from kfm.errors import BadInput, KfmError
+from kfm.errors import BadInput, KfmError, Refused
 from kfm.model import refs
 from kfm.model.records import Decision, RefMove
 from kfm.model.updater import check_version
@@ -44,6 +44,10 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[CheckResult]:
     found = contract_verdicts(resolved) + updater_verdicts(resolved) + place_verdicts(resolved)
     for what, folder in folders(resolved):
         found += try_out(folder, what)
+    if "s3" in (resolved.location(resolved.config.objects)[0], resolved.location(resolved.config.publish)[0]):
+        from kfm.app.session.servers import bucket_verdicts
+
+        found += bucket_verdicts(resolved)
     if not all(verdict.ok for verdict in found if not verdict.check.endswith((".filesystem", ".updater"))):
         return found
     found = [
@@ -52,15 +56,17 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[CheckResult]:
     found += catalog_verdicts(resolved)
     session = session_on(resolved, "write", open_tables(resolved, "write"))
     try:
+        if resolved.location(resolved.config.state)[0] == "postgresql":
+            found += empty_state_verdicts(session)
         settings = getattr(session.tables, "settings", None)
         if settings is not None:
-            found += durability(settings())
+            found += _durability(settings())
         waiting = sum(1 for _ in session.state.runs.unfinished())
         found.append(CheckResult(check="runs.unfinished", ok=True, found=str(waiting)))
         pending = sorted(session.state.outbox.due("publish"))
         why = "`kfm resume` delivers what was committed and is still pending" if pending else ""
         found.append(CheckResult(check="publish.waiting", ok=True, found=", ".join(pending) or "0", why=why))
-        found += key_verdicts(session)
+        found += queue_verdicts(session) + key_verdicts(session)
         unfit = label_verdicts(session)
         found += unfit
         closed = closed_verdicts(session)
@@ -76,6 +82,26 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[CheckResult]:
     finally:
         session.close()
     return found
+
+
+def _durability(settings: dict[str, str]) -> list[CheckResult]:
+    if "postgres" not in settings:
+        return durability(settings)
+    from kfm.store.postgres.server_settings import server_verdicts
+
+    return server_verdicts(settings)
+
+
+def queue_verdicts(session: Session) -> list[CheckResult]:
+    """Return whether the broker answers that wakes workers, if there is one."""
+    if not session.config.queue:
+        return []
+    try:
+        count = session.wake_up.messages()
+    except KfmError as problem:
+        why = f"{problem.hint}; until then workers look into the inbox every {session.config.workers.sweep_s:g} s"
+        return [CheckResult(check="queue.broker", ok=False, found=problem.message, why=why)]
+    return [CheckResult(check="queue.broker", ok=True, found=f"answers; messages: {count}")]
 
 
 def at_a_glance(session: Session) -> list[CheckResult]:
@@ -141,6 +167,15 @@ def sink_verdicts(session: Session) -> list[CheckResult]:
             why = f"`kfm sinks` says more, `kfm sinks retry {each.name}` tries again"
             found.append(CheckResult(check=f"sink.{each.name}", ok=False, found="; ".join(told), why=why))
     return found
+
+
+def empty_state_verdicts(session: Session) -> list[CheckResult]:
+    """Return whether the state is empty although files are public: its address is probably mistyped."""
+    try:
+        check_not_empty(session)
+    except Refused as problem:
+        return [CheckResult(check="state", ok=False, found=problem.message, why=problem.hint)]
+    return []
 
 
 def page_verdicts(session: Session) -> list[CheckResult]:

@@ -183,7 +183,7 @@ def repair(session: Session) -> None:
     """Delete the nodes and edges of the Neo4j graph that differ from the reported runs, and report those runs again.
     After a crash in between, the next comparison finds the rest."""
     follower = graph_follower(
-        session.resolved, session.state, session.objects, sink_lock(session.resolved, GraphSink.name)
+        session.resolved, session.state, session.objects, sink_lock(session.resolved, session.state, GraphSink.name)
     )
     with taking_turns(follower, session.clock):
         wrong = compare(session)

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kfm.app.jobs.job_worker import JobWorker
+from kfm.app.jobs.queue_metrics import queue_metrics
 from kfm.app.runs.due_schedules import schedule_statuses
 from kfm.app.runs.freshness import freshness
 from kfm.app.session.datasets import dataset_config
@@ -57,7 +59,14 @@ def _facts(session: Session, entry: LedgerEntry, before: str, finished_at: str) 
 
 def metrics(session: Session) -> list[Metric]:
     """Return all metrics of the present state."""
-    return [_lifecycle(session), *_freshness(session), *_pools(session), *_artifacts(session), *_ticks(session)]
+    return [
+        _lifecycle(session),
+        *_freshness(session),
+        *_pools(session),
+        *_artifacts(session),
+        *_ticks(session),
+        *queue_metrics(JobWorker(session, pools=None).depth()),
+    ]
 
 
 def lines(session: Session) -> Iterator[str]:
@@ -94,7 +103,7 @@ def _freshness(session: Session) -> Iterator[Metric]:
 
 
 def _pools(session: Session) -> Iterator[Metric]:
-    now_ms = session.clock.now_ms()
+    now_ms = session.state.now_ms()
     waits, held = [], []
     for name in sorted(session.config.pools):
         now = pool_status(session.state.leases.below(f"pool/{name}"), now_ms, is_held)

@@ -59,6 +59,7 @@ class DatasetStatus(Record, frozen=True):
     held_rows: int | None  # how many; None if it may not be shown
     is_frozen: bool
     waiting: int  # waiting triggers
+    dead: int  # dead letters: jobs that failed too often
     at_work: int  # runs with a live worker
     unfinished: int  # runs without a live worker: `kfm resume`
     is_undelivered: bool  # committed, but not delivered to the public files
@@ -80,7 +81,8 @@ class DatasetStatus(Record, frozen=True):
             self.is_undelivered,
             self.is_failing,
         )
-        return self.is_made and not (any(wants) or self.waiting or self.unfinished or self.freshness == "late")
+        counts = (self.waiting, self.dead, self.unfinished)
+        return self.is_made and not (any(wants) or any(counts) or self.freshness == "late")
 
 
 class NextStep(Record, frozen=True):
@@ -146,6 +148,7 @@ class _StatusReader:
         )
         self.everything_frozen = refs.is_frozen(state.refs.at(refs.switch("global")))
         self.waiting = Counter(trigger.dataset for trigger in state.inbox.waiting())
+        self.dead = Counter(job.trigger.dataset for job in state.jobs.dead())
         self.undelivered = frozenset(state.outbox.due("publish"))
         self.at_work: Counter[str] = Counter()
         self.unfinished: Counter[str] = Counter()
@@ -186,6 +189,7 @@ class _StatusReader:
             held_rows=self._held_rows(name) if level == "public" else None,
             is_frozen=self.everything_frozen or name in self.frozen,
             waiting=self.waiting[name],
+            dead=self.dead[name],
             at_work=self.at_work[name],
             unfinished=self.unfinished[name],
             is_undelivered=name in self.undelivered,
@@ -225,6 +229,8 @@ def _urgent(found: list[DatasetStatus], checks: list[CheckResult]) -> Iterator[N
         yield NextStep(command="kfm resume", why="a run was interrupted")
     if any(each.is_undelivered for each in found):
         yield NextStep(command="kfm resume", why="something was committed and not delivered")
+    if any(each.dead for each in found):
+        yield NextStep(command="kfm jobs dead", why="a job failed too often, or waits for a correction")
     for each in found:
         if each.is_failing and not each.unfinished:
             yield NextStep(
@@ -271,7 +277,10 @@ def _clock(session: Session) -> Iterator[NextStep]:
     if any(is_overdue(each, now_ms) for each in schedule_statuses(session)):
         yield NextStep(command="kfm up", why="a schedule is due and no process runs it")
     elif any(True for _ in session.state.inbox.waiting()):
-        yield NextStep(command="kfm resume", why="triggers wait")
+        if session.config.queue:
+            yield NextStep(command="kfm jobs list", why="triggers wait for workers")
+        else:
+            yield NextStep(command="kfm resume", why="triggers wait")
 
 
 def _once(wanted: list[NextStep]) -> list[NextStep]:

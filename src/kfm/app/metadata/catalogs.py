@@ -33,7 +33,9 @@ AT_ONCE = 20_000  # files in one sync
 def catalog_follower(session: Session) -> Follower:
     """Return the follower that keeps the catalog folder current. BadInput if no catalog is configured."""
     messages = _messages(session)
-    return Follower(_sink(session), messages, sink_lock(session.resolved, CATALOG), AT_ONCE, messages.note)
+    return Follower(
+        _sink(session), messages, sink_lock(session.resolved, session.state, CATALOG), AT_ONCE, messages.note
+    )
 
 
 def _sink(session: Session, folder: str = "") -> CatalogFolder:
@@ -130,7 +132,7 @@ def remove_catalog(session: Session, effects: list[Effect]) -> KfmError | None:
     told, is_dry = [name for name, _ in session.state.outbox.notes(CATALOG)], session.mode != "write"
     letters = [Letter(0, "", "", path, None) for path in (stac.ROOT, dcat.PATH)]
     letters += [Letter(0, "", "", f"{name}/", frozenset()) for name in told]
-    lock = sink_lock(session.resolved, CATALOG)
+    lock = sink_lock(session.resolved, session.state, CATALOG)
     follower = Follower(CatalogFolder(folder), _messages(session, folder), lock, AT_ONCE, lambda _tx: None)
     follower = traced(follower, effects, dry_run=is_dry)
     try:

@@ -37,14 +37,16 @@ def followers(session: Session, without: Collection[str] = ()) -> Iterator[Follo
     if session.resolved.config.graph:
         from kfm.app.metadata.graph_sink import graph_follower
 
-        yield graph_follower(session.resolved, session.state, session.objects, sink_lock(session.resolved, "graph"))
+        yield graph_follower(
+            session.resolved, session.state, session.objects, sink_lock(session.resolved, session.state, "graph")
+        )
     if session.resolved.config.openlineage.file or session.resolved.config.openlineage.url:
         from functools import partial
 
         from kfm.app.metadata.openlineage_sink import openlineage_followers
 
         yield from openlineage_followers(
-            session.resolved, session.state, session.objects, partial(sink_lock, session.resolved)
+            session.resolved, session.state, session.objects, partial(sink_lock, session.resolved, session.state)
         )
 
 

@@ -54,7 +54,7 @@ def pages_follower(session: Session) -> Follower:
         messages.note(tx)
         _keep_left(session, tx, sink)
 
-    return Follower(sink, messages, sink_lock(session.resolved, PAGES), note=note)
+    return Follower(sink, messages, sink_lock(session.resolved, session.state, PAGES), note=note)
 
 
 def _sink(session: Session, *, repairs: bool = False) -> PublicPages:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def worker_receipts_follower(session: Session) -> Follower:
     """Return the follower that writes worker receipts."""
     sink = ReceiptFiles(session.resolved.at(session.resolved.config.worker_receipts))
-    return Follower(sink, partial(_letters, session), sink_lock(session.resolved, sink.name))
+    return Follower(sink, partial(_letters, session), sink_lock(session.resolved, session.state, sink.name))
 
 
 def _letters(session: Session, entries: Sequence[LedgerEntry]) -> Iterator[Letter]:

@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from kfm.app.authority.withdrawals import as_withdrawal, publish_again, withdrawal, withdrawn_line
+from kfm.app.jobs.job_pools import job_pools
+from kfm.app.jobs.job_queue import is_job
+from kfm.app.jobs.job_reports import SHORT, cure, row_of, waiting_jobs
 from kfm.app.provenance.dependency_graph import graph
 from kfm.app.provenance.explain import explain_thing
 from kfm.app.provenance.present_labels import present_labels
@@ -22,7 +25,7 @@ from kfm.app.runs.review_queue import request_items
 from kfm.app.session.datasets import public_retention
 from kfm.clock import rfc3339
 from kfm.delivery.public_runs import entry_of, public_run
-from kfm.errors import EXIT_CODES, KfmError, Refused
+from kfm.errors import EXIT_CODES, BadInput, KfmError, Refused
 from kfm.model import refs
 from kfm.model.labels import PUBLISHABLE
 from kfm.model.public_run import PublicRun
@@ -137,9 +140,48 @@ def _switches(session: Session, dataset: str) -> Iterator[Reason]:
 def _unfinished(session: Session, dataset: str) -> Iterator[Reason]:
     for run in session.state.runs.unfinished(dataset):
         yield from _open_run(session, run)
-    waiting = sum(1 for _ in session.state.inbox.waiting(dataset))
-    if waiting:
+    yield from _dead_letters(session, dataset)
+    yield from _waiting(session, dataset)
+
+
+def _dead_letters(session: Session, dataset: str) -> Iterator[Reason]:
+    for job in session.state.jobs.dead():
+        if job.trigger.dataset == dataset:
+            last = job.failures[-1] if job.failures else None
+            row, tried = row_of(session, job), f"{job.attempts} attempt{'s' * (job.attempts != 1)}"
+            why = f"job {row.job_id[:SHORT]} of it is a dead letter after {tried}" + (f": {last.code}" if last else "")
+            cites = (last.run_id,) if last is not None and last.run_id else ()
+            since = last.at if last is not None else ""
+            yield Reason(what="failed", why=why, do=cure(row), rule=last.code if last else "", since=since, cites=cites)
+
+
+def _waiting(session: Session, dataset: str) -> Iterator[Reason]:
+    """Yield why its jobs wait: for another attempt, for a worker of a custodian's pool, or only for their turn."""
+    plain, has_queue = 0, bool(session.config.queue)
+    for job in waiting_jobs(session, dataset):
+        row = row_of(session, job)
+        if row.state == "back-off":
+            code = row.failures[-1].code if row.failures else "busy"
+            why = f"job {row.job_id[:SHORT]} of it failed ({code}), and is tried again after {row.not_before}"
+            yield Reason(what="waiting", why=why, do=f"kfm jobs show {row.job_id[:SHORT]}", rule=code)
+        elif row.state != "running":
+            plain += 1
+    operations = sum(1 for trigger in session.state.inbox.waiting(dataset) if not is_job(trigger))
+    if has_queue and plain:
+        command = " ".join(["python -m workers run", *(f"--pool {name}" for name in _pools(session, dataset))])
+        why = f"{plain} job{'s' * (plain != 1)} of it wait{'s' * (plain == 1)} for a worker"
+        yield Reason(what="waiting", why=why, do=command)
+        plain = 0
+    if waiting := plain + operations:
         yield Reason(what="waiting", why=f"{waiting} triggers of it wait for a run", do="kfm resume")
+
+
+def _pools(session: Session, dataset: str) -> tuple[str, ...]:
+    """Return the pools that a worker must have for a job of a dataset; none if the labels cannot be read."""
+    try:
+        return job_pools(session, dataset)
+    except BadInput:
+        return ()
 
 
 def _open_run(session: Session, run: Run) -> Iterator[Reason]:

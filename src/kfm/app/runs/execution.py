@@ -13,7 +13,7 @@ from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.datasets import dataset_names
 from kfm.app.session.session import Session
-from kfm.errors import Broken, Conflict, Frozen, KfmError
+from kfm.errors import Broken, Conflict, Frozen, KfmError, kind_of
 from kfm.model.records import Effect, Receipt
 
 Tell = Callable[[str, KfmError], None]
@@ -131,18 +131,8 @@ def problem_of(receipt: Receipt) -> KfmError | None:
     if receipt.status == "SUCCESS":
         return None
     for note in receipt.errors:
-        return _kind_of(note.code)(note.message, run_id=receipt.run_id)
+        return kind_of(note.code)(note.message, run_id=receipt.run_id)
     return KfmError(f"the run of {receipt.dataset} ended as {receipt.outcome}", run_id=receipt.run_id)
-
-
-def _kind_of(code: str) -> type[KfmError]:
-    pending: list[type[KfmError]] = [KfmError]
-    while pending:
-        kind = pending.pop()
-        if kind.code == code:
-            return kind
-        pending += kind.__subclasses__()
-    return KfmError
 
 
 # -- requests

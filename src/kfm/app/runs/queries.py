@@ -46,7 +46,7 @@ def worker(session: Session, unfinished: Run) -> Lease | None:
     """Return the lease of the worker that executes this run; None if it expired or its process is known to be dead."""
     for scope in scopes(unfinished.updater_id, unfinished.dataset, unfinished.trigger.partition):
         lease = session.state.leases.of(scope)
-        if lease is not None and is_held(lease, session.clock.now_ms()):
+        if lease is not None and is_held(lease, session.state.now_ms()):
             return lease
     return None
 
@@ -94,9 +94,10 @@ SHORT = 8
 
 def short_run(session: Session, run_id: str) -> str:
     """Return the shortest start of a run's id that no other run shares, with at least 8 characters."""
-    for length in range(SHORT, len(run_id), 4):
-        if len(set(islice(session.state.runs.ids(run_id[:length]), 6)) - {run_id}) == 0:
-            return run_id[:length]
+    with session.state.recent():
+        for length in range(SHORT, len(run_id), 4):
+            if len(set(islice(session.state.runs.ids(run_id[:length]), 6)) - {run_id}) == 0:
+                return run_id[:length]
     return run_id
 
 

@@ -26,6 +26,7 @@ from kfm.errors import Broken, Corrupt, KfmError, Refused
 from kfm.model.preview_records import preview_of
 from kfm.parsing.characters import printable
 from kfm.scheduling.triggers import operation_trigger
+from kfm.store.process_identity import is_held
 
 if TYPE_CHECKING:
     from kfm.app.session.recorded_config import RecordedSettings
@@ -59,7 +60,8 @@ def run_trigger(
         _apply_rules(session, trigger.dataset, guards)
     updater = updater or dataset_updater(session, trigger.dataset)
     context = context_of(session, trigger, updater, guards=guards, recorded=recorded)
-    return _run(session, context, patient=patient)
+    with session.state.recent():  # the claim of the run reads what was written before it
+        return _run(session, context, patient=patient)
 
 
 def _apply_rules(session: Session, dataset: str, guards: Guards) -> None:
@@ -172,10 +174,16 @@ def resume_runs(
     if run_id is None:
         resumed = {unfinished.trigger.trigger_id for unfinished in runs}
         for trigger in list(session.state.inbox.waiting()):
-            if trigger.trigger_id not in resumed:
+            if trigger.trigger_id not in resumed and not _has_worker(session, trigger):
                 yield from _resume(session, trigger, None, tell or keep, patient)
     if problems:
         raise problems[0]
+
+
+def _has_worker(session: Session, trigger: Trigger) -> bool:
+    """Return whether a live worker has claimed this trigger as a job."""
+    lease = session.state.leases.of(f"job/{trigger.trigger_id}")
+    return lease is not None and is_held(lease, session.state.now_ms())
 
 
 def _planned_settings(session: Session, unfinished: Run) -> RecordedSettings | None:

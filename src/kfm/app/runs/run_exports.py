@@ -57,9 +57,11 @@ def artifacts_of(
 ) -> dict[str, bytes]:
     """Return the artifacts of these runs, by file name."""
     dry = session.mode == "dry"
-    inputs = {r.run_id: known.inputs for r in receipts if (known := session.state.runs.get(r.run_id)) is not None}
+    with session.state.recent():
+        inputs = {r.run_id: known.inputs for r in receipts if (known := session.state.runs.get(r.run_id)) is not None}
+        telemetry = [(r, session.state.ledger.telemetry(r.run_id)) for r in receipts]
     return {
-        "run.jsonl": artifacts.run_lines([(r, session.state.ledger.telemetry(r.run_id)) for r in receipts]),
+        "run.jsonl": artifacts.run_lines(telemetry),
         "event_log.jsonl": artifacts.event_lines(events, dry),
         "idempotency.json": artifacts.idempotency([(r, inputs.get(r.run_id, [])) for r in receipts], dry),
         "publisher_trace.jsonl": artifacts.trace_lines(effects),

@@ -24,6 +24,11 @@ def settle_session(session: Session, *, again: bool = False) -> list[Effect]:
     `session.undelivered` is not empty, everything is durable, and only some public files are pending. A sink that
     follows the ledger never makes it raise; with `again` a sink that did not answer lately is tried, too.
     """
+    with session.state.recent():
+        return _settle(session, again=again)
+
+
+def _settle(session: Session, *, again: bool) -> list[Effect]:
     session.undelivered = []
     session.undelivered = deliver(
         session.state,

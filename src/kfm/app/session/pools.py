@@ -89,7 +89,7 @@ def _wait(session: Session, asked: SlotRequest, context: RunContext, *, patient:
     """Return a slot; None if the run was cancelled while it waited, and only ends."""
     trigger, unfinished = context.trigger, context.unfinished
     lease_ms, waits = context.world.settings.lease_ms, False
-    while (lease := take(session.state, asked, this_process(), lease_ms, session.clock.now_ms(), is_held)) is None:
+    while (lease := take(session.state, asked, this_process(), lease_ms, session.state.now_ms(), is_held)) is None:
         if not patient:
             raise Full(f"every slot of pool {asked.pool} is taken", hint="its turn comes: see `kfm schedule pools`")
         if not waits:
@@ -127,7 +127,7 @@ def _is_cancelled(session: Session, unfinished: Run | None) -> bool:
 
 def claims(session: Session, pool: str) -> PoolStatus:
     """Return the slots that are taken and the runs that wait, without those of dead processes."""
-    return pool_status(session.state.leases.below(f"pool/{pool}"), session.clock.now_ms(), is_held)
+    return pool_status(session.state.leases.below(f"pool/{pool}"), session.state.now_ms(), is_held)
 
 
 def pool_statuses(session: Session, pools: Sequence[str]) -> list[Pool]:

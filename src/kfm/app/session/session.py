@@ -7,20 +7,24 @@ argument.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from kfm.app.session.backends import Mode as Mode
-from kfm.app.session.backends import open_objects, open_public, open_publisher, place_verdicts
+from kfm.app.session.backends import open_bell, open_objects, open_public, open_publisher, place_verdicts
 from kfm.app.session.backends import open_tables as open_tables
+from kfm.app.session.wake_up import WakeUp
 from kfm.clock import Clock, from_environment
 from kfm.config import Config, DatasetConfig, Resolved
 from kfm.errors import KfmError, Refused
+from kfm.model import refs
+from kfm.model.names import dataset_id
 from kfm.model.ports import Log, Objects, Outside, Publisher, Tables
 from kfm.model.updater import Updater
-from kfm.store.archive import Archive
-from kfm.store.state import StoredState
+from kfm.store.readers.archive import Archive
+from kfm.store.state import PLACE, StoredState
 from kfm.telemetry.log import NullLog
 from kfm.updaters.updater_loader import at_work, load_updater
 
@@ -66,6 +70,7 @@ class Session(msgspec.Struct, eq=False, kw_only=True, weakref=True):
     publisher: Publisher
     load: Loader  # loads the updater of a dataset
     tree: str  # the folder in which authors' code is found
+    wake_up: WakeUp  # wakes workers, and waits to be woken
     updaters: dict[str, Updater] = msgspec.field(default_factory=dict)  # updaters loaded so far, by dataset
     declared: dict[str, DatasetSettings] = msgspec.field(default_factory=dict)  # settings read so far, by dataset
     custodians: Protection | None = None  # the custodians' keys, read when first needed
@@ -76,6 +81,7 @@ class Session(msgspec.Struct, eq=False, kw_only=True, weakref=True):
     adopted: list[Receipt] = msgspec.field(default_factory=list)  # of rules that runs took into force
     sink_problems: list[KfmError] = msgspec.field(default_factory=list)  # sinks that failed in the last settlement
     left_files: list[str] = msgspec.field(default_factory=list)  # files in the place of pages that KFM did not write
+    moved: str = ""  # a warning that the state or the objects were moved to another place
 
     def __enter__(self) -> Session:
         return self
@@ -84,6 +90,7 @@ class Session(msgspec.Struct, eq=False, kw_only=True, weakref=True):
         self.close()
 
     def close(self) -> None:
+        self.wake_up.close()
         self.state.close()
         if any(updater.code_listing for updater in self.updaters.values()):
             at_work(self.tree, False)
@@ -109,7 +116,27 @@ def open_session(
                     hint="put it on a local disk, or set accept_weak_storage: true (KFM_ACCEPT_WEAK_STORAGE=true)",
                 )
     tables = open_tables(resolved, mode, in_place=in_place)
-    return session_on(resolved, mode, tables, log=log, progress=progress, clock=clock)
+    session = session_on(resolved, mode, tables, log=log, progress=progress, clock=clock)
+    if resolved.location(resolved.config.state)[0] == "postgresql":
+        try:
+            check_not_empty(session)
+        except BaseException:
+            session.close()
+            raise
+    return session
+
+
+def check_not_empty(session: Session) -> None:
+    """Raise Refused if the state is empty and the public place is not: the address or the schema is probably mistyped,
+    and an empty state would publish what was withdrawn, and remove what is public."""
+    if next(iter(session.state.ledger.entries(limit=1)), None) is not None:
+        return
+    names = open_public(session.resolved, session.state).datasets()
+    if names:
+        raise Refused(
+            f"the state is empty, and published files of {len(names)} datasets are at {session.config.publish}",
+            hint="check `state` and `postgres.schema` in kfm.yml; a new installation needs a public place of its own",
+        )
 
 
 def session_on(
@@ -120,16 +147,22 @@ def session_on(
     log: Log | None = None,
     progress: Progress | None = None,
     clock: Clock | None = None,
+    anywhere: bool = False,
 ) -> Session:
-    """Open an installation whose tables are already open. The storage is not checked."""
+    """Open an installation whose tables are already open. The storage is not checked, and with `anywhere` it is not
+    checked either whether the state was moved."""
     clock = clock or from_environment()
     state = StoredState(tables, clock.now_ms)
+    moved = "" if anywhere else _checked_place(resolved, state, mode)
     ledger = resolved.config.ledger
     if mode != "read" and ledger.sign_with:
         from kfm.app.session.trust import LedgerNotary, Trust
 
         state.notary = LedgerNotary(Trust(resolved, state, clock), ledger.origin, ledger.every)
     objects = open_objects(resolved, state, mode)
+    wake_up = WakeUp(partial(open_bell, resolved, clock), clock, log or NullLog())
+    if mode == "write" and resolved.config.queue:
+        state.on_kept = wake_up.ring
     return Session(
         resolved=resolved,
         config=resolved.config,
@@ -144,13 +177,52 @@ def session_on(
         publisher=open_publisher(resolved, state, mode),
         load=load,
         tree=resolved.in_tree(""),
+        wake_up=wake_up,
+        moved=moved,
     )
 
 
+def _checked_place(resolved: Resolved, state: StoredState, mode: Mode) -> str:
+    """Let every transaction of a session that writes check that `kfm move` did not take the state elsewhere. Return the
+    warning for a state that was moved. Refused, and the tables are closed, if it may not be opened so."""
+
+    def judge(body: bytes) -> bool:
+        from kfm.app.session.moved_state import judged  # nearly every state was never moved
+
+        return judged(resolved, state, body)
+
+    if mode == "write":
+        state.judge_place = judge
+    try:
+        with state.recent():  # the tables were opened just now
+            if state.tables.get("meta", PLACE) is None:
+                return ""
+        from kfm.app.session.moved_state import opened_place
+
+        return opened_place(resolved, state, mode)
+    except BaseException:
+        state.close()
+        raise
+
+
+def check_in_force(session: Session) -> None:
+    """Raise if `kfm move` takes or took the state elsewhere since it was opened. A process that only waits would never
+    learn it otherwise."""
+    if session.tables.get("meta", PLACE) is not None:
+        from kfm.app.session.moved_state import opened_place
+
+        opened_place(session.resolved, session.state, session.mode)
+
+
 def load(resolved: Resolved, name: str, dataset: DatasetConfig) -> Updater:
-    """Return a dataset's updater: the author's class, or one made from the declaration in kfm.yml."""
+    """Return a dataset's updater: the author's class, that of its job, or one made from the declaration in kfm.yml."""
     if dataset.updater is not None:
         return load_updater(name, dataset.updater, resolved.in_tree)
+    if dataset.job:
+        from kfm.updaters.jobs.job_loader import load_job
+
+        read = {source: refs.in_zone(said.zone, dataset_id(said.dataset)) for source, said in dataset.sources.items()}
+        return load_job(name, dataset.job, dataset.parameters or {}, read, resolved.document, resolved.in_tree)
     from kfm.updaters.transforms.transform_updater import load_declared
 
     return load_declared(name, dataset.version, dataset.outputs, dataset.contracts())

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kfm.config.s3_settings import BucketConfig
-from kfm.errors import Denied, KfmError
+from kfm.errors import BadInput, Denied, KfmError
 from kfm.model.ports import Source
 from kfm.model.secret import Secret
 from kfm.sources import open_source, scheme_of
@@ -100,6 +100,11 @@ class SourceOpener:
 
         said = self._resolved.config.s3.get(bucket, BucketConfig())
         keys = None
+        if said.identity == "workload":
+            raise BadInput(
+                f"s3.{bucket}.identity is workload, which works for objects and public files, not for sources",
+                hint=f"name keys that may read it: s3.{bucket}.access_key and secret_key",
+            )
         if said.access_key:
             token = self._secret(said.session_token) if said.session_token else None
             keys = S3Keys(self._secret(said.access_key), self._secret(said.secret_key), token)

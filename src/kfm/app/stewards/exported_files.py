@@ -9,12 +9,13 @@ from typing import Literal
 
 from kfm.app.metadata.catalogs import differences
 from kfm.app.runs.run_exports import LISTED, NEXT, artifacts_of
-from kfm.app.session.session import Session, trust_of
+from kfm.app.session.session import Session, published_files, trust_of
 from kfm.delivery.public_files import CHECKPOINTS, RECEIPTS
 from kfm.errors import KfmError
-from kfm.fsio import REAL, digest_at, read_whole
+from kfm.fsio import REAL, read_whole
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
+from kfm.model.ports import Outside
 from kfm.model.records import Difference, Receipt
 from kfm.projections.artifact_list import named_runs, open_list, receipts_in, without_state
 from kfm.projections.artifacts import ARTIFACTS
@@ -44,12 +45,12 @@ def receipt_files(session: Session, dataset: str = "") -> Iterator[Difference]:
     """Yield exported receipts that are missing or altered: of one dataset, or of all."""
     if session.resolved.location(session.config.publish)[0] == "noop":
         return
-    last = session.state.outbox.cursor(RECEIPTS)
+    last, outside = session.state.outbox.cursor(RECEIPTS), published_files(session)
     for entry in session.state.ledger.entries():
         if entry.index > last:
             return
         if dataset in ("", entry.dataset) and (path := _receipt_path(session, entry.run_id)):
-            yield from _compared(entry.dataset, path, session.resolved.at(".kfm"), entry.receipt_digest)
+            yield from _compared(entry.dataset, path, outside, entry.receipt_digest)
 
 
 def _receipt_path(session: Session, run_id: str) -> str:
@@ -63,17 +64,14 @@ def _receipt_path(session: Session, run_id: str) -> str:
 
 def checkpoint_files(session: Session) -> Iterator[Difference]:
     """Yield exported checkpoints that are missing or altered, and those that the state does not have."""
-    scheme, place = session.resolved.location(session.config.publish)
-    if scheme == "noop":
+    if session.resolved.location(session.config.publish)[0] == "noop":
         return
-    root = place if scheme == "file" else session.resolved.at(".kfm")
-    last, known = session.state.outbox.cursor(CHECKPOINTS), set()
+    last, known, outside = session.state.outbox.cursor(CHECKPOINTS), set(), published_files(session)
     for size, note in session.state.ledger.checkpoints():
         known.add(checkpoint_path(size))
         if size <= last:
-            yield from _compared("", checkpoint_path(size), root, digest(note.encode()))
-    folder = os.path.join(root, "ledger", "checkpoints")
-    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+            yield from _compared("", checkpoint_path(size), outside, digest(note.encode()))
+    for name in outside.names("ledger/checkpoints"):
         if name.isascii() and name.isdigit() and f"ledger/checkpoints/{name}" not in known:
             yield Difference(dataset="", path=f"ledger/checkpoints/{name}", kind="foreign")
 
@@ -132,12 +130,11 @@ def later_receipts(session: Session, lines: bytes) -> dict[str, Receipt]:
     signed must not explain why its ledger is shorter."""
     if session.config.attest.sign_with:
         return {}
-    found = {}
+    found, outside = {}, published_files(session)
     for receipt in receipts_in(lines):
         with contextlib.suppress(KfmError, ValueError):
-            place = os.path.join(session.resolved.at(".kfm"), *receipt_path(receipt).split("/"))
             is_unknown = session.state.ledger.receipt(receipt.run_id) is None
-            if is_unknown and digest_at(REAL, place) == digest(canonical(receipt)):
+            if is_unknown and outside.digest_of_file(receipt_path(receipt)) == digest(canonical(receipt)):
                 found[receipt.run_id] = receipt
     return found
 
@@ -164,11 +161,10 @@ def _read(path: str) -> bytes | None:
         return None
 
 
-def _compared(dataset: str, path: str, root: str, wanted: str) -> Iterator[Difference]:
-    place = os.path.join(root, *path.split("/"))
-    found = digest_at(REAL, place)
+def _compared(dataset: str, path: str, outside: Outside, wanted: str) -> Iterator[Difference]:
+    found = outside.digest_of_file(path)
     if found != wanted:
-        yield Difference(dataset=dataset, path=path, kind="altered" if os.path.lexists(place) else "missing")
+        yield Difference(dataset=dataset, path=path, kind="missing" if found is None else "altered")
 
 
 def export_again(session: Session) -> None:

@@ -12,7 +12,7 @@ from kfm.app.session.protection_files import is_configured
 from kfm.app.session.session import Session, published_files
 from kfm.delivery.public_files import Telling, public_list
 from kfm.delivery.public_layout import Layout
-from kfm.errors import Broken, Frozen, KfmError
+from kfm.errors import Broken, Frozen, KfmError, Refused
 from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
@@ -118,6 +118,11 @@ def repair(session: Session, dataset: str) -> tuple[list[Difference], list[Effec
     If the dataset is frozen, files that may not be public are removed, and Frozen is raised for the rest.
     """
     found = differences(session, dataset)
+    if found and next(iter(session.state.ledger.entries(limit=1)), None) is None:
+        raise Refused(
+            "the state is empty, so nothing that is public is repaired or removed",
+            hint="check `state` in kfm.yml; if the state was lost, restore it from a copy",
+        )
     moves = list(session.state.refs.history(refs.published(dataset)))
     keep = public_retention(session, dataset)
     telling = Telling(session.state, session.objects, session.publisher, session.log, dataset, moves, keep)

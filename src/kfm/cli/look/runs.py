@@ -159,7 +159,7 @@ def _worker(session: Session, run: Run) -> str:
     lease = worker(session, run)
     if lease is None:
         return "nobody; `kfm resume` takes it up"
-    left_s = (lease.expires_ms - session.clock.now_ms()) / 1000
+    left_s = (lease.expires_ms - session.state.now_ms()) / 1000
     return f"{lease.holder.rpartition(':')[0]}, for {left_s:.0f} s more unless it renews its lease"
 
 

@@ -57,7 +57,8 @@ def status(options: argparse.Namespace, screen: Screen) -> int:
 
 def _is_wrong(found: Status) -> bool:
     return not found.ok or any(
-        each.freshness == "late" or each.is_failing or each.unfinished or each.is_undelivered for each in found.datasets
+        each.freshness == "late" or each.is_failing or each.unfinished or each.dead or each.is_undelivered
+        for each in found.datasets
     )
 
 
@@ -168,6 +169,8 @@ def _words(each: DatasetStatus) -> Iterator[str]:
         yield "at work"
     if each.waiting:
         yield f"{each.waiting} waiting"
+    if each.dead:
+        yield f"{each.dead} dead"
     if each.is_undelivered:
         yield "undelivered"
     if not each.is_made and not each.is_failing:

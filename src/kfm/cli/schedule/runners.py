@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kfm.cli.render import Screen
 
 
-KINDS = ("github", "github-pulls", "tekton", "argo", "systemd", "cron")
+KINDS = ("github", "github-pulls", "kubernetes", "tekton", "argo", "systemd", "cron")
 
 
 def arguments(parser: Parser) -> None:

@@ -63,59 +63,117 @@ UPDATER_DECLARED = """\
 """
 
 JOB = '''\
-"""{title}: a job reads versions of other datasets and makes something of them: a report, an index, tiles."""
+"""{title}: a job reads versions of other datasets and makes something of them: a report, an index, tiles.
+
+It is safe to do twice: the versions and the parameters in kfm.yml are the name of the work, and the same work again is
+a NOOP that makes nothing. Every run leaves a receipt with its inputs, outputs and checksums.
+"""
 
 from __future__ import annotations
 
-from kfm import Output, Plan, SourceRef, Step, Updater
+from typing import Annotated
+
+from msgspec import Meta
+
+from kfm import JobSettings, JobUpdater, Output, Plan, Step
 
 
-class {kind}(Updater):
-    id = "{name}"
+class {kind}Settings(JobSettings, frozen=True):
+    """What `parameters:` may say in kfm.yml; anything else is refused with its place."""
+
+    min_rows: Annotated[int, Meta(ge=0, description="fewer rows in a dataset stop the run")] = 1
+
+
+class {kind}(JobUpdater):
+    job = "report.{module}"  # the folder of its receipts
     version = "1.0.0"  # change it whenever plan() or perform() would answer differently
-    op = "job"  # the verb in ledgers and receipts
-    job_type = "job.{module}"  # under which its receipts lie
-
-    def inputs(self, trigger, sources) -> list[SourceRef]:
-        """Pin every dataset that kfm.yml names as a source: each to the version that is current now."""
-        return [sources.pin(name) for name in sources.names()]
+    settings = {kind}Settings
 
     def plan(self, inputs) -> Plan:
-        """A step for each dataset, and one that sums them up. Pure, as every plan."""
-        each = [Step(id=f"count-{{ref.name}}", params={{"source": ref.name}}) for ref in inputs]
-        return Plan([*each, Step(id="report", key=("report",), needs=tuple(step.id for step in each))])
+        """A step for each dataset, and one that sums them up. Pure: no clock, files, network or randomness in here."""
+        shown = {{"min_rows": self.parameters.min_rows}}
+        each = [Step(id=f"count-{{ref.name}}", params={{"source": ref.name, **shown}}) for ref in inputs]
+        return Plan([*each, Step(id="report", key=("report",), needs=tuple(step.id for step in each))], complete=True)
 
     def perform(self, step, read) -> Output:
         """A step that another one needs hands it what it gave; only steps with a key are part of the dataset."""
         if step.id == "report":
             return Output.json({{need.removeprefix("count-"): read.json(need) for need in step.needs}})
-        return Output.json(sum(1 for _ in read.csv(step.params["source"])))
+        rows = sum(1 for _ in read.csv(step.params["source"]))
+        if rows < self.parameters.min_rows:  # validation: nothing is made, and the receipt says so
+            raise ValueError("a dataset has fewer rows than min_rows")
+        return Output.json(rows)
 '''
 JOB_TEST = '''\
-"""`pytest` tries {kind} in a temporary house: dry, twice, elsewhere, and killed at every boundary."""
+"""Three tests of {kind}: it does its work, a second execution changes nothing, and policy stops it."""
 
-DATASETS = {{
-    "gauges": {{"text": "id,mm\\n1,3.5\\n2,4.5\\n", "format": "csv"}},
-    "wells": {{"text": "id,depth\\n1,5661\\n", "format": "csv"}},
-}}
+from pathlib import Path
+
+import kfm
+import pytest
+
+MODULE = Path(__file__).parents[1] / "{path}"
+CONFIG = """
+kfm: 1
+accept_weak_storage: true
+datasets:
+  gauges:
+    version: "1.0.0"
+    sensitivity: SENSITIVITY
+    sources: {{rows: {{uri: gauges.csv, format: csv}}}}
+    outputs: {{gauges: {{from: rows}}}}
+  {name}:
+    job: {path}:{kind}
+    parameters: {{min_rows: 2}}
+    sensitivity: public
+    sources: {{gauges: {{dataset: gauges}}}}
+"""
 
 
-def test_it_keeps_what_every_updater_promises(kfm_updater):
-    kfm_updater("{path}:{kind}", sources=DATASETS).check()
+@pytest.fixture
+def there(tmp_path):
+    """An installation of one dataset and the job that reads it."""
+
+    def make(rows="id,mm\\n1,3.5\\n2,4.5\\n", sensitivity="public"):
+        (tmp_path / "updaters").mkdir(exist_ok=True)
+        (tmp_path / "{path}").write_text(MODULE.read_text())
+        (tmp_path / "gauges.csv").write_text(rows)
+        (tmp_path / "kfm.yml").write_text(CONFIG.replace("SENSITIVITY", sensitivity))
+        return kfm.open(tmp_path)
+
+    return make
 
 
-def test_it_counts_the_rows_of_each_dataset(kfm_updater):
-    made = kfm_updater("{path}:{kind}", sources=DATASETS).outputs()
-    assert made == {{"report": b\'{{"gauges":2,"wells":1}}\'}}
+def test_it_counts_the_rows_and_leaves_a_receipt(there):
+    few = there(rows="id,mm\\n1,3.5\\n").run("gauges", "{name}", check=False)
+    assert few.receipts[-1].status == "FAILED"  # fewer rows than min_rows
+    done = there().run("gauges", "{name}")
+    assert done.ok and done.receipts[-1].job_type == "report.{module}"
+    assert there().read("{name}").bytes() == b'{{"gauges":2}}'
+
+
+def test_a_second_execution_makes_nothing_new(there):
+    first = there().run("gauges", "{name}")
+    assert there().run("{name}").receipts[0].outcome == "noop"
+    again = there().run("{name}", force=True, reason="delivered twice")
+    assert again.ok and again.versions["{name}"] == first.versions["{name}"]
+
+
+def test_what_policy_denies_is_not_made(there):
+    there().run("gauges")
+    denied = there(sensitivity="closed").run("{name}", check=False)
+    assert not denied.ok and denied.receipts[0].outcome == "denied"
+    assert not [ref for ref in there().refs if ref.endswith("/{name}")]
 '''
 JOB_DECLARED = """\
   {name}:
-    updater: {path}:{kind}
+    job: {path}:{kind}
+    parameters: {{min_rows: 1}}
     title: {title}
     license: CC0-1.0
     sensitivity: public
     sources:
-      OTHER: {{dataset: OTHER, format: csv}}    # OTHER: the name of a dataset above
+      OTHER: {{dataset: OTHER}}    # OTHER: the name of a dataset above
 """
 
 CONNECTOR = '''\

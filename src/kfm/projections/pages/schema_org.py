@@ -135,6 +135,7 @@ _FORMATS = {
     ".parquet": "application/vnd.apache.parquet",
     ".tif": "image/tiff",
     ".nc": "application/netcdf",
+    ".pmtiles": "application/vnd.pmtiles",
 }
 
 

@@ -1,4 +1,4 @@
-"""Files for other runners: Argo Workflows and Tekton on Kubernetes, systemd, cron. Pure.
+"""Files for other runners: Kubernetes itself, Argo Workflows and Tekton on it, systemd, cron. Pure.
 
 They are thin: each starts `kfm up --once` over the one state, which decides what is due. They forbid overlapping
 starts, but KFM does not rely on that. Secrets appear as references only.
@@ -14,6 +14,16 @@ from kfm.model.records import Record
 from kfm.projections.yaml_dump import yaml
 
 _ID = 10001  # user and group id in a container that no other user has
+_RESOURCES = {
+    "requests": {"cpu": "250m", "memory": "512Mi", "ephemeral-storage": "1Gi"},
+    "limits": {"cpu": "2", "memory": "2Gi", "ephemeral-storage": "8Gi"},
+}
+_SMALL = {
+    "requests": {"cpu": "10m", "memory": "16Mi", "ephemeral-storage": "1Mi"},
+    "limits": {"cpu": "100m", "memory": "64Mi", "ephemeral-storage": "16Mi"},
+}
+SECRETS = "/run/kfm/secrets"
+_MOUNTED = "/run/kfm/mounted"
 _WEEKDAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 
 
@@ -32,6 +42,7 @@ class RunnerSite(Record, frozen=True):
     secret: str
     kept: tuple[str, ...]  # folders that outlive a run; a relative one is below `folder`
     variables: tuple[str, ...]  # variables that hold secrets
+    secret_files: tuple[str, ...] = ()  # names of files in SECRETS, as keys of the Kubernetes secret
 
     def at(self, path: str) -> str:
         return posixpath.normpath(posixpath.join(self.folder, path))
@@ -119,12 +130,54 @@ def tekton(place: RunnerSite, crons: Sequence[str]) -> str:
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "kfm-starter"},
             "subjects": [{"kind": "ServiceAccount", "name": "kfm-starter", "namespace": place.namespace}],
         },
-        *(_cron_job(place, cron, number) for number, cron in enumerate(crons, 1)),
+        *(_cron_job(place, cron, number, _starter(place), backoff=2) for number, cron in enumerate(crons, 1)),
     ]
     return _said("tekton") + "---\n".join(map(yaml, documents))
 
 
-def _cron_job(place: RunnerSite, cron: str, number: int) -> dict[str, Any]:
+def kubernetes(place: RunnerSite, crons: Sequence[str]) -> str:
+    """Return a cron job of Kubernetes for each line of cron. None of them tries again: the next one continues a run
+    that was killed, and what is pending stays in the inbox."""
+    pod = {
+        "serviceAccountName": place.service_account,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,  # a service called kfm-… would become a variable that is no setting
+        "restartPolicy": "Never",
+        "securityContext": _pod_security(),
+        "containers": [{"name": "kfm", **_container(place, ["up", "--once"]), "resources": _RESOURCES}],
+        "volumes": _volumes(place),
+    }
+    if place.secret_files:
+        _add_secret_files(place, pod)
+    jobs = (_cron_job(place, cron, number, pod, backoff=0) for number, cron in enumerate(crons, 1))
+    return _said("kubernetes") + "---\n".join(map(yaml, jobs))
+
+
+def _add_secret_files(place: RunnerSite, pod: dict[str, Any]) -> None:
+    """Give the pod copies of the secrets that are its own: Kubernetes opens the files that it mounts to a group, and
+    KFM takes none that others can read."""
+    kept = {"name": "secrets", "mountPath": SECRETS}
+    pod["containers"][0]["volumeMounts"].append({**kept, "readOnly": True})
+    pod["initContainers"] = [
+        {
+            "name": "secrets",
+            "image": place.image,
+            "command": ["install", "--mode=0400", f"--target-directory={SECRETS}"],
+            "args": [f"{_MOUNTED}/{name}" for name in place.secret_files],
+            "securityContext": _security(),
+            "resources": _SMALL,
+            "volumeMounts": [{"name": "mounted", "mountPath": _MOUNTED, "readOnly": True}, kept],
+        }
+    ]
+    items = [{"key": name, "path": name} for name in place.secret_files]
+    pod["volumes"] += [
+        {"name": "secrets", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+        {"name": "mounted", "secret": {"secretName": place.secret, "defaultMode": 0o440, "items": items}},
+    ]
+
+
+def _starter(place: RunnerSite) -> dict[str, Any]:
+    """Return the pod that creates a task run of Tekton."""
     container = {
         "name": "start",
         "image": place.kubectl_image,
@@ -132,13 +185,16 @@ def _cron_job(place: RunnerSite, cron: str, number: int) -> dict[str, Any]:
         "securityContext": _security(),
         "volumeMounts": [{"name": "starter", "mountPath": "/kfm-starter", "readOnly": True}],
     }
-    pod = {
+    return {
         "serviceAccountName": "kfm-starter",
         "restartPolicy": "Never",
         "securityContext": _pod_security(),
         "containers": [container],
         "volumes": [{"name": "starter", "configMap": {"name": "kfm-starter"}}],
     }
+
+
+def _cron_job(place: RunnerSite, cron: str, number: int, pod: dict[str, Any], *, backoff: int) -> dict[str, Any]:
     return {
         "apiVersion": "batch/v1",
         "kind": "CronJob",
@@ -148,7 +204,9 @@ def _cron_job(place: RunnerSite, cron: str, number: int) -> dict[str, Any]:
             "timeZone": "Etc/UTC",
             "concurrencyPolicy": "Forbid",
             "startingDeadlineSeconds": 3600,
-            "jobTemplate": {"spec": {"backoffLimit": 2, "template": {"spec": pod}}},
+            "successfulJobsHistoryLimit": 3,
+            "failedJobsHistoryLimit": 3,
+            "jobTemplate": {"spec": {"backoffLimit": backoff, "template": {"spec": pod}}},
         },
     }
 
@@ -163,6 +221,8 @@ def _container(place: RunnerSite, words: list[str]) -> dict[str, Any]:
         {"name": name, "valueFrom": {"secretKeyRef": {"name": place.secret, "key": name}}} for name in place.variables
     ]
     kept = [{"name": "state", "mountPath": place.at(path), "subPath": path.strip("/")} for path in place.kept]
+    if not kept:  # everything is in servers: the private folder is only for what a run lays down for itself
+        kept = [{"name": "scratch", "mountPath": place.at(".kfm"), "subPath": "private"}]
     return {
         "image": place.image,
         "command": ["kfm"],
@@ -179,10 +239,8 @@ def _container(place: RunnerSite, words: list[str]) -> dict[str, Any]:
 
 
 def _volumes(place: RunnerSite) -> list[dict[str, Any]]:
-    return [
-        {"name": "scratch", "emptyDir": {}},
-        {"name": "state", "persistentVolumeClaim": {"claimName": place.claim}},
-    ]
+    claim = [{"name": "state", "persistentVolumeClaim": {"claimName": place.claim}}] if place.kept else []
+    return [{"name": "scratch", "emptyDir": {}}, *claim]
 
 
 def _security() -> dict[str, Any]:

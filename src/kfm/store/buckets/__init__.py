@@ -1,0 +1,1 @@
+"""Objects in a bucket: needs the extra `bucket`."""

@@ -56,9 +56,8 @@ export class Session {
     this.#env = env;
     this.tables = tables;
     this.state = new StoredState(tables, () => this.clock.nowMs());
-    const isHere = (url) => resolved.location(url).join() === resolved.location(this.config.objects).join();
-    if (mode === "write") this.state.judgePlace = () => judgedPlace(this.state, isHere);
-    this.moved = openedPlace(this.state, mode, isHere); // a warning that it was moved to another place
+    if (mode === "write") this.state.judgePlace = () => judgedPlace(this.state, resolved);
+    this.moved = openedPlace(this.state, mode, resolved); // a warning about its places
     this.objects = this.#openObjects();
     this.publisher = publisher;
     publisher.isLatest = (pointer) => this.#isLatest(pointer);

@@ -1,24 +1,33 @@
-/** The row `meta/place`, with which `kfm move` says where a state is. Twin of src/kfm/app/session/moved_state.py. */
+/**
+ * The row `meta/place`: whether a state is in force, and where its objects and published files are.
+ * Twin of src/kfm/app/session/moved_state.py.
+ */
 
+import fs from "node:fs";
+import path from "node:path";
+
+import { canonical } from "../canonical.mjs";
 import { Busy, Corrupt, Refused } from "../errors.mjs";
 import { isHeld } from "./process_identity.mjs";
 
 const ROW = ["meta", "place"];
-const HOME = { status: "home", what: "state", other: "", holder: "", expires_ms: 0, ttl_ms: 0, objects: "" };
+const HOME = { status: "home", what: "state", other: "", holder: "", expires_ms: 0, ttl_ms: 0 };
+const KNOWN = { objects: "", publish: "", left: [] };
 
 function placeIn(body) {
   try {
-    return { ...HOME, ...JSON.parse(body.toString("utf8")) };
+    return { ...HOME, ...KNOWN, ...JSON.parse(body.toString("utf8")) };
   } catch (problem) {
     throw new Corrupt(`record meta/place cannot be read: ${problem.message}`, { hint: "restore the state from a copy" });
   }
 }
 
+const LEAVING = { state: "state is", objects: "objects are", publish: "published files are" };
 const isCopy = (place) => place.status === "arriving" || place.status === "sealed";
 
-/** Why this state, or the objects that kfm.yml names, may not be written; null if they may. */
-function problemOf(place, nowMs, isHere) {
-  const { status, other, objects } = place;
+/** Why this state may not be written, or not with the places that kfm.yml names; null if it may. */
+function problemOf(place, state, resolved) {
+  const { status, other } = place;
   if (status === "moved") {
     return new Refused(`the state was moved to ${other}`, { hint: `change kfm.yml to \`state: ${other}\`` });
   }
@@ -27,39 +36,96 @@ function problemOf(place, nowMs, isHere) {
       hint: `\`kfm move\` it again with \`state: ${other}\` in kfm.yml; or remove this copy`,
     });
   }
-  if (status === "leaving" && place.holder && isHeld(place, nowMs)) {
-    const what = place.what === "state" ? "state is" : "objects are";
-    return new Busy(`the ${what} being moved to ${other}`, { hint: "wait for `kfm move`; nothing was written" });
+  if (status === "leaving" && place.holder && isHeld(place, state.nowMs())) {
+    return new Busy(`the ${LEAVING[place.what]} being moved to ${other}`, {
+      hint: "wait for `kfm move`; nothing was written",
+    });
   }
-  if (objects && !isHere(objects)) {
-    return new Refused(`the objects were moved to ${objects}`, { hint: `change kfm.yml to \`objects: ${objects}\`` });
+  for (const setting of ["objects", "publish"]) {
+    const [here, there] = [resolved.config[setting], place[setting]];
+    if (!there || resolved.location(there).join() === resolved.location(here).join()) continue;
+    if (!(setting === "publish" ? hasPublished(state, resolved, there) : hasRun(state))) continue;
+    const [what, words] = setting === "objects" ? ["objects", "--to"] : ["published files", "--public --to"];
+    const cure = `to move them, type \`kfm move ${words} ${here}\` after that`;
+    return new Refused(`the ${what} are at ${there}, and kfm.yml names ${here}`, {
+      hint: `change kfm.yml to \`${setting}: ${there}\`; ${cure}`,
+    });
   }
   return null;
 }
 
-/** Checks a state that is opened. Returns a warning for a session that only reads what was moved. */
-export function openedPlace(state, mode, isHere) {
+const hasRun = (state) => !state.ledger({ limit: 1 }).next().done;
+
+function hasPublished(state, resolved, url) {
+  const [scheme, folder] = resolved.location(url);
+  if (scheme === "noop" || state.tables.scan("history", "published/", { limit: 1 }).next().done) return false;
+  if (scheme !== "file") return true; // only Python looks into servers
+  try {
+    return fs.readdirSync(path.join(folder, "datasets")).length > 0;
+  } catch (problem) {
+    return problem.code !== "ENOENT" && problem.code !== "ENOTDIR";
+  }
+}
+
+const homeOf = ({ objects, publish }) => canonical({ objects, publish });
+
+/**
+ * Checks a state that is opened. Returns a warning for a session that only reads what was moved, and of published
+ * files that a move has left.
+ */
+export function openedPlace(state, mode, resolved) {
   const body = state.tables.get(...ROW);
-  if (body === null) return "";
+  if (body === null) {
+    checkNotEmpty(state, resolved);
+    return "";
+  }
+  if (body.equals(homeOf(resolved.config))) return "";
   const place = placeIn(body);
-  const problem = problemOf(place, state.nowMs(), isHere);
-  if (problem === null || (mode !== "write" && place.status === "leaving")) return "";
+  const problem = problemOf(place, state, resolved);
+  if (problem === null || (mode !== "write" && place.status === "leaving")) {
+    const said = `published files may still be at: ${place.left.join(", ")}`;
+    return place.left.length ? `${said}; to remove them, type \`kfm move --public --to ${place.publish}\`` : "";
+  }
   if (mode === "write" || isCopy(place)) throw problem;
   return `${problem.message}, and what you read here may be old; ${problem.hint}`;
 }
 
+/** Throws if the state is empty and its public folder is not. Twin of check_not_empty in app/session/session.py. */
+function checkNotEmpty(state, resolved) {
+  const [scheme, folder] = resolved.location(resolved.config.publish);
+  if (hasRun(state) || scheme !== "file") return;
+  let count = 0;
+  try {
+    count = fs.readdirSync(path.join(folder, "datasets")).length;
+  } catch {
+    return;
+  }
+  if (!count) return;
+  const what = `published files of ${count} dataset${count > 1 ? "s" : ""}`;
+  throw new Refused(`the state is empty, and ${what} are at ${resolved.config.publish}`, {
+    hint: "check `state` and `postgres.schema` in kfm.yml; a new installation needs a place of its own",
+  });
+}
+
 /**
- * In a transaction: throws if the state was moved. Returns whether it is in force until another process writes. The
- * claim of a move whose process died is removed, so that it cannot go on if it was only paused.
+ * In a transaction: throws if the state was moved, or kfm.yml names other places. Returns whether it is in force until
+ * another process writes. The claim of a move whose process died is removed, so that it cannot go on if it was only
+ * paused.
  */
-export function judgedPlace(state, isHere) {
+export function judgedPlace(state, resolved) {
   const body = state.tables.get(...ROW);
-  if (body === null) return true;
+  const home = homeOf(resolved.config);
+  if (body?.equals(home)) return true;
+  if (body === null) {
+    state.tables.put(...ROW, home);
+    return false; // this transaction may be rolled back
+  }
   const place = placeIn(body);
-  const problem = problemOf(place, state.nowMs(), isHere);
+  const problem = problemOf(place, state, resolved);
   if (problem !== null) throw problem;
-  if (place.status !== "leaving") return true;
-  if (place.objects) state.tables.put(...ROW, Buffer.from(JSON.stringify({ objects: place.objects })));
-  else state.tables.delete(...ROW);
-  return false; // this transaction may be rolled back
+  const { objects, publish } = resolved.config;
+  const row = canonical(place.left.length ? { left: place.left, objects, publish } : { objects, publish });
+  if (row.equals(body)) return true;
+  state.tables.put(...ROW, row);
+  return false;
 }

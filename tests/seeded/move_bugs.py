@@ -16,7 +16,7 @@ MOVES: dict[str, Bug] = {
     ),
     "a mover that was paused carries on": Bug(
         "kfm.app.session.moved_state:judged",
-        "put_place(state.tables, at_home(place))",
+        "put_place(state.tables, home)",
         "pass",
         f"{STATE}::test_a_mover_that_was_paused_too_long_writes_nothing",
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -70,6 +71,12 @@ class Resolved:
     def _below(self, folder: str, path: str) -> str:
         name = path if path.isascii() else os.fsdecode(path.encode("utf-8", "surrogateescape"))
         return os.path.normpath(os.path.join(folder, name))
+
+    def elsewhere(self, **addresses: str) -> Resolved:
+        """Return the same settings with other addresses, as given: what follows from an address is not set anew."""
+        other = copy(self)
+        other.config = msgspec.structs.replace(self.config, **addresses)
+        return other
 
     def location(self, url: str) -> tuple[str, str]:
         """Return ('sqlite', '/srv/kfm/state.db') for `sqlite:state.db`; the path is "" for memory and noop. For a

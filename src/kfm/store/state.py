@@ -49,6 +49,7 @@ class StoredState:
         self.archive: Callable[[str], Iterable[tuple[str, bytes]]] | None = None  # reads compacted journals
         self.notary: Notary | None = None  # signs the head of the ledger, if set
         self.judge_place: Callable[[bytes], bool] | None = None  # see `check_place`
+        self.home = b""  # the row of a state that is in force and has its objects and files where kfm.yml says
         self._placed: int | None = None  # when the state was last found to be in force
         self._counters: dict[str, int] | None = None  # of the open transaction, once it used a counter
         self.on_kept: Callable[[Sequence[Trigger]], None] | None = None  # called after the commit, if set
@@ -89,13 +90,17 @@ class StoredState:
             self._open = open_
 
     def check_place(self) -> None:
-        """Inside a transaction: let `judge_place` raise if the state has a row that says where it was moved to. The row
-        is read again whenever another process wrote, and until the judge returns True."""
+        """Inside a transaction: let `judge_place` raise if the row that says where the state, its objects and its
+        published files are is not `home`; write the row if there is none. It is read again whenever another process
+        wrote, and until the judge returns True."""
         foreign = self.tables.foreign()
-        if foreign != self._placed:
-            body = self.tables.get("meta", PLACE)
-            if body is None or self.judge_place is None or self.judge_place(body):
-                self._placed = foreign
+        if foreign == self._placed:
+            return
+        body = self.tables.get("meta", PLACE)
+        if body is None:
+            self.tables.put("meta", PLACE, self.home)  # this transaction may be rolled back
+        elif body == self.home or self.judge_place is None or self.judge_place(body):
+            self._placed = foreign
 
     def recheck(self, *tables: Literal["leases", "refs"]) -> None:
         """Make the next check look at leases and freeze flags again, because these tables are being written."""

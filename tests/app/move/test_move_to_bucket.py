@@ -36,7 +36,7 @@ def test_objects_moved_into_a_bucket_and_back_are_the_same(large: str, bucket: s
     assert files_at(large, bucket) == before
     assert kfm(large, "run").out.count("noop") == 1
     assert kfm(large, "reconcile").code == 0  # the receipts are exported there, too
-    assert "moved to s3://" in str(refusal(large, objects=FILES))
+    assert "objects are at s3://" in str(refusal(large, objects=FILES))
     assert kfm(large, "move", "--to", "file:back", "--edit").code == 0
     assert files_at(large, "file:back") == before
     assert kfm(large, "doctor", "--deep").code == 0

@@ -36,7 +36,7 @@ def test_objects_moved_there_and_back_are_the_same(large: str) -> None:
     assert kfm(large, "run").out.count("noop") == 1
     assert kfm(large, "doctor", "--deep").code == 0
     problem = refusal(large, objects=FILES)
-    assert isinstance(problem, Refused) and problem.hint == f"change kfm.yml to `objects: {STORE}`"
+    assert isinstance(problem, Refused) and problem.hint.startswith(f"change kfm.yml to `objects: {STORE}`;")
     assert kfm(large, "move", "--to", FILES, "--edit").code == 0
     assert refusal(large) is None and refusal(large, objects=STORE) is not None
 
@@ -51,7 +51,7 @@ def test_what_the_state_does_not_name_stays_behind_unless_all_is_asked_for(large
     assert name not in moved and len(moved) == len(files_at(large, FILES)) - 1
     assert "before" in kfm(large, "move", "--to", STORE).err
     elsewhere = kfm(large, "move", "--to", "file:third")  # kfm.yml still names the old place
-    assert elsewhere.code == 3 and "objects were moved to file:store" in elsewhere.err
+    assert elsewhere.code == 3 and "objects are at file:store, and kfm.yml names" in elsewhere.err
 
 
 def test_all_objects_are_carried_if_an_encrypted_one_may_name_them(large: str) -> None:
@@ -72,7 +72,7 @@ def test_a_damaged_object_is_refused_and_the_old_place_stays(large: str) -> None
     Path(path).write_bytes(body[:-1] + bytes([body[-1] ^ 1]))
     answer = kfm(large, "move", "--to", STORE)
     assert answer.code == 65 and "is damaged" in answer.err
-    assert refusal(large) is None and refusal(large, objects=STORE) is None  # no move was completed
+    assert refusal(large) is None and refusal(large, objects=STORE) is not None  # no move was completed
     Path(path).write_bytes(body)
     assert kfm(large, "move", "--to", STORE).code == 0
 

@@ -266,7 +266,7 @@ def test_a_copy_is_completed_by_its_first_writer_once_the_old_place_says_so(
     with open_session(resolved_in(house, state=THERE), mode="read") as session:
         assert session.moved == ""  # it may be read, too
     assert refusal(house, state=THERE) is None
-    assert place_at(house, THERE) == Place()
+    assert place_at(house, THERE) == HOME
 
 
 def test_a_sealed_copy_is_refused_until_the_old_place_says_that_it_moved(
@@ -284,7 +284,7 @@ def test_a_sealed_copy_is_refused_until_the_old_place_says_that_it_moved(
     with monkeypatch.context() as patched:
         patched.setattr(Claim, "change", interrupted)
         assert kfm(house, "move", "--to", THERE).code == 130
-    assert place_at(house, HERE) == Place() and place_at(house, THERE).status == "sealed"
+    assert place_at(house, HERE) == HOME and place_at(house, THERE).status == "sealed"
     assert refusal(house) is None
     assert "copy of an unfinished move" in str(refusal(house, state=THERE))
     with pytest.raises(Refused, match="copy of an unfinished move"):

@@ -20,6 +20,7 @@ from kfm.clock import Clock, from_environment
 from kfm.config import Config, DatasetConfig, Resolved
 from kfm.errors import KfmError, Refused
 from kfm.model import refs
+from kfm.model.canonical import canonical
 from kfm.model.names import dataset_id
 from kfm.model.ports import Log, Objects, Outside, Publisher, Tables
 from kfm.model.updater import Updater
@@ -81,7 +82,8 @@ class Session(msgspec.Struct, eq=False, kw_only=True, weakref=True):
     adopted: list[Receipt] = msgspec.field(default_factory=list)  # of rules that runs took into force
     sink_problems: list[KfmError] = msgspec.field(default_factory=list)  # sinks that failed in the last settlement
     left_files: list[str] = msgspec.field(default_factory=list)  # files in the place of pages that KFM did not write
-    moved: str = ""  # a warning that the state or the objects were moved to another place
+    moved: str = ""  # a warning about the places of the state, its objects and its published files
+    is_new: bool = False  # no transaction has written the places yet
 
     def __enter__(self) -> Session:
         return self
@@ -117,26 +119,28 @@ def open_session(
                 )
     tables = open_tables(resolved, mode, in_place=in_place)
     session = session_on(resolved, mode, tables, log=log, progress=progress, clock=clock)
-    if resolved.location(resolved.config.state)[0] == "postgresql":
+    if session.is_new:
         try:
             check_not_empty(session)
-        except BaseException:
-            session.close()
-            raise
+        except KfmError as problem:
+            if mode == "write" or isinstance(problem, Refused):
+                session.close()
+                raise
     return session
 
 
 def check_not_empty(session: Session) -> None:
-    """Raise Refused if the state is empty and the public place is not: the address or the schema is probably mistyped,
-    and an empty state would publish what was withdrawn, and remove what is public."""
+    """Raise Refused if the state is empty and its places are not: the address or the schema is probably mistyped, and
+    an empty state would publish what was withdrawn, remove what is public, and count its runs from the start."""
     if next(iter(session.state.ledger.entries(limit=1)), None) is not None:
         return
-    names = open_public(session.resolved, session.state).datasets()
-    if names:
-        raise Refused(
-            f"the state is empty, and published files of {len(names)} datasets are at {session.config.publish}",
-            hint="check `state` and `postgres.schema` in kfm.yml; a new installation needs a public place of its own",
-        )
+    config, outside = session.config, open_public(session.resolved, session.state)
+    hint = "check `state` and `postgres.schema` in kfm.yml; a new installation needs a place of its own"
+    if names := outside.datasets():
+        what = f"published files of {len(names)} dataset{'s' if len(names) > 1 else ''}"
+        raise Refused(f"the state is empty, and {what} are at {config.publish}", hint=hint)
+    if config.objects.startswith("s3:") and outside.names("receipts"):
+        raise Refused(f"the state is empty, and receipts of another state are at {config.objects}", hint=hint)
 
 
 def session_on(
@@ -153,7 +157,7 @@ def session_on(
     checked either whether the state was moved."""
     clock = clock or from_environment()
     state = StoredState(tables, clock.now_ms)
-    moved = "" if anywhere else _checked_place(resolved, state, mode)
+    moved, is_new = ("", False) if anywhere else _checked_place(resolved, state, mode)
     ledger = resolved.config.ledger
     if mode != "read" and ledger.sign_with:
         from kfm.app.session.trust import LedgerNotary, Trust
@@ -179,36 +183,45 @@ def session_on(
         tree=resolved.in_tree(""),
         wake_up=wake_up,
         moved=moved,
+        is_new=is_new,
     )
 
 
-def _checked_place(resolved: Resolved, state: StoredState, mode: Mode) -> str:
-    """Let every transaction of a session that writes check that `kfm move` did not take the state elsewhere. Return the
-    warning for a state that was moved. Refused, and the tables are closed, if it may not be opened so."""
+def _checked_place(resolved: Resolved, state: StoredState, mode: Mode) -> tuple[str, bool]:
+    """Let every transaction of a session that writes check that the state, its objects and its published files are
+    where kfm.yml says. Return a warning for a session that only reads, and whether no session has written yet. Refused,
+    and the tables are closed, if it may not be opened so."""
 
     def judge(body: bytes) -> bool:
-        from kfm.app.session.moved_state import judged  # nearly every state was never moved
+        from kfm.app.session.moved_state import judged  # nearly every state is at home
 
         return judged(resolved, state, body)
 
+    state.home = _home(resolved.config)
     if mode == "write":
         state.judge_place = judge
     try:
         with state.recent():  # the tables were opened just now
-            if state.tables.get("meta", PLACE) is None:
-                return ""
+            body = state.tables.get("meta", PLACE)
+        if body is None or body == state.home:
+            return "", body is None
         from kfm.app.session.moved_state import opened_place
 
-        return opened_place(resolved, state, mode)
+        return opened_place(resolved, state, mode), False
     except BaseException:
         state.close()
         raise
 
 
+def _home(config: Config) -> bytes:
+    """Return the row `meta/place` of a state that is in force and that no move has left anything of."""
+    return canonical({"objects": config.objects, "publish": config.publish})
+
+
 def check_in_force(session: Session) -> None:
     """Raise if `kfm move` takes or took the state elsewhere since it was opened. A process that only waits would never
     learn it otherwise."""
-    if session.tables.get("meta", PLACE) is not None:
+    if session.tables.get("meta", PLACE) not in (None, session.state.home):
         from kfm.app.session.moved_state import opened_place
 
         opened_place(session.resolved, session.state, session.mode)

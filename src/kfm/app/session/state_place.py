@@ -1,20 +1,25 @@
-"""The row with which a state says whether it is in force: `meta/place`.
+"""The row with which a state says whether it is in force, and where its objects and published files are: `meta/place`.
 
-`kfm move` writes it. Without the row a state is in force, as nearly every state is. With it, every transaction that
-writes is checked: while a move is under way it is Busy, and after the move it is Refused, with the line of kfm.yml to
-change. So a process that was started before the move, or with an old kfm.yml, writes nothing that would be lost.
+The first transaction writes it, and `kfm move` changes it. Every transaction that writes is checked: while a move is
+under way it is Busy, and after the move it is Refused, with the line of kfm.yml to change. So a process that was
+started before the move, or with an old kfm.yml, writes nothing that would be lost. A line of kfm.yml that somebody
+changed by hand is Refused, too: the objects would be missing, and files that are withdrawn later would stay public at
+the old place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from kfm.errors import Busy, KfmError, Refused
+from kfm.model.canonical import canonical
 from kfm.model.ports import Tables
 from kfm.model.records import Lease, Record
-from kfm.store.codec import decode, encode
+from kfm.store.codec import decode
 from kfm.store.process_identity import is_held
 from kfm.store.state import PLACE
 
@@ -22,19 +27,22 @@ if TYPE_CHECKING:
     from kfm.config import Resolved
 
 TABLE, KEY = "meta", PLACE
+LEAVING = {"state": "state is", "objects": "objects are", "publish": "published files are"}
 
 
 class Place(Record, frozen=True):
     """Where a state stands in a move, and where its objects are since they were moved."""
 
     status: Literal["home", "leaving", "moved", "arriving", "sealed"] = "home"
-    what: Literal["state", "objects"] = "state"  # what is being moved
+    what: Literal["state", "objects", "publish"] = "state"  # what is being moved
     other: str = ""  # the address of the other place
     move: str = ""  # which move: both places name it
     holder: str = ""  # the process that moves, and until when its claim holds
     expires_ms: int = 0
     ttl_ms: int = 0
-    objects: str = ""  # where the objects are, once they were moved
+    objects: str = ""  # where the objects are; "": not known yet
+    publish: str = ""  # where the published files are
+    left: tuple[str, ...] = ()  # other places that may have published files, because a move did not end
 
     def is_claimed(self, now_ms: int) -> bool:
         """Return whether a process that may be alive is moving this state now."""
@@ -52,16 +60,22 @@ def decode_place(body: bytes) -> Place:
 
 
 def put_place(tables: Tables, place: Place) -> None:
-    """Write the row inside an open transaction; a state that was never moved has none."""
-    if place == Place():
-        tables.delete(TABLE, KEY)
-    else:
-        tables.put(TABLE, KEY, encode(place))
+    """Write the row inside an open transaction."""
+    tables.put(TABLE, KEY, row_of(place))
+
+
+def row_of(place: Place) -> bytes:
+    """Return the row, without what is as in every state: both runners write the same bytes."""
+    shown = msgspec.to_builtins(place)
+    return canonical({key: value for key, value in shown.items() if value != _EMPTY[key]})
 
 
 def at_home(place: Place) -> Place:
-    """Return the place of a state that is in force again, with its objects where they are."""
-    return Place(objects=place.objects)
+    """Return the place of a state that is in force again, with its objects and published files where they are."""
+    return Place(objects=place.objects, publish=place.publish, left=place.left)
+
+
+_EMPTY: dict[str, Any] = msgspec.to_builtins(Place())
 
 
 @contextmanager
@@ -88,15 +102,25 @@ def problem_of_place(place: Place, now_ms: int) -> KfmError | None:
             hint=f"`kfm move` it again with `state: {place.other}` in kfm.yml; or remove this copy",
         )
     if place.status == "leaving" and place.is_claimed(now_ms):
-        what = "state is" if place.what == "state" else "objects are"
-        return Busy(f"the {what} being moved to {place.other}", hint="wait for `kfm move`; nothing was written")
-    return None
-
-
-def problem_of_objects(place: Place, resolved: Resolved) -> KfmError | None:
-    """Return why objects may not be written where kfm.yml says; None if they may."""
-    if place.objects and resolved.location(place.objects) != resolved.location(resolved.config.objects):
-        return Refused(
-            f"the objects were moved to {place.objects}", hint=f"change kfm.yml to `objects: {place.objects}`"
+        return Busy(
+            f"the {LEAVING[place.what]} being moved to {place.other}", hint="wait for `kfm move`; nothing was written"
         )
     return None
+
+
+def differing(place: Place, resolved: Resolved) -> Iterator[str]:
+    """Yield the settings, `objects` or `publish`, in which kfm.yml names another place than the state."""
+    for setting in ("objects", "publish"):
+        here, there = getattr(resolved.config, setting), getattr(place, setting)
+        if there and there != here and resolved.location(there) != resolved.location(here):
+            yield setting
+
+
+def problem_of_setting(setting: str, place: Place, resolved: Resolved) -> KfmError:
+    """Return why nothing may be written where kfm.yml says."""
+    here, there = getattr(resolved.config, setting), getattr(place, setting)
+    what, word = ("objects", "") if setting == "objects" else ("published files", "--public ")
+    return Refused(
+        f"the {what} are at {there}, and kfm.yml names {here}",
+        hint=f"change kfm.yml to `{setting}: {there}`; to move them, type `kfm move {word}--to {here}` after that",
+    )

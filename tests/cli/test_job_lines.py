@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import pty
 import re
@@ -15,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from kfm.cli.job_lines import JobLines
+from kfm.cli.render import Screen
 from tests.app.jobs.hosts import Hosts, dataset, environment, hosts, installation, rows
 from tests.cli.terminal_screen import TerminalScreen
 from tests.sampling import sampled
@@ -99,3 +102,54 @@ def test_ctrl_c_leaves_two_lines_and_the_failures_before_it(tmp_path: Path) -> N
             "stopping at the next step of each run; once more ends at once",
             "kfm: interrupted; a run that was begun is left resumable: `kfm resume`",
         ]
+
+
+class Interrupting(io.StringIO):
+    """A terminal on which somebody presses Ctrl-C right before or right after the n-th piece that is written."""
+
+    def __init__(self, at: int, *, after: bool) -> None:
+        super().__init__()
+        self.screen = TerminalScreen(80, ROWS)
+        self.pieces = 0
+        self._at, self._after = at, after
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self.pieces += 1
+        if self.pieces == self._at and not self._after:
+            signal.raise_signal(signal.SIGINT)
+        self.screen.write(text.replace("\n", "\r\n"))
+        if self.pieces == self._at and self._after:
+            signal.raise_signal(signal.SIGINT)
+        return len(text)
+
+
+def work_on(terminal: Interrupting) -> None:
+    """Show two datasets at work with a message in between, until Ctrl-C, and then what is said at the end."""
+    screen = Screen(json=False, quiet=False, verbose=False, no_color=True, env={})
+    screen.err = terminal
+    try:
+        screen.live = lines = JobLines(terminal, screen.words, iter(range(1000)).__next__, 5)
+        for done in range(4):
+            lines.show("one", "fetch", done, 0)
+            lines.show("two", "fetch", done, 0)
+            if done == 1:
+                screen.say("a message before")
+    except KeyboardInterrupt:
+        pass
+    screen.say("stopping")
+    screen.fail("interrupted")
+
+
+def test_an_interruption_at_any_write_leaves_no_line_of_jobs() -> None:
+    work_on(calm := Interrupting(0, after=False))
+    assert calm.pieces > 10
+    for at in range(1, calm.pieces - 3):  # not in the last lines, of which nothing is left to be interrupted
+        for after in (False, True):
+            work_on(terminal := Interrupting(at, after=after))
+            left = [line for line in terminal.screen.everything() if line]
+            assert left[-2:] == ["stopping", "kfm: interrupted"], (at, after)
+            assert left[:-2] in ([], ["a message before"]), (at, after)
+            assert terminal.screen.unknown == []

@@ -64,4 +64,10 @@ JOB_BUGS: dict[str, Bug] = {
         "",
         f"{LINES}::test_thirty_datasets_at_work_fit_the_screen_and_leave_only_results",
     ),
+    "an interruption leaves the lines of jobs": Bug(
+        "kfm.cli.job_lines:JobLines._draw",
+        "with interrupted_later():",
+        "if True:",
+        f"{LINES}::test_an_interruption_at_any_write_leaves_no_line_of_jobs",
+    ),
 }

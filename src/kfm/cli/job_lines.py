@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from typing import TextIO
 
 from kfm.cli.render import clean, fetched
@@ -62,10 +64,36 @@ class JobLines:
         lines = list(self._lines.values())[: max((rows or 24) - 3, 0)]
         if self._ended < self._total:
             lines.append(f"{self._ended} of {self._total} ended, {len(self._lines)} at work")
-        self._words(self.erasure() + "\n".join(line[: (columns or 80) - 1] for line in lines))
-        self._drawn = len(lines)
+        text = "\n".join(line[: (columns or 80) - 1] for line in lines)
+        with interrupted_later():
+            self._words(self._erasure() + text)
+            self._drawn = len(lines)
 
-    def erasure(self) -> str:
-        """Return the characters that erase the lines; after them, nothing is drawn."""
-        drawn, self._drawn, self._is_current = self._drawn, 0, False
-        return "\r\x1b[K" + "\x1b[1A\x1b[K" * (drawn - 1) if drawn else ""
+    def erase(self) -> None:
+        """Remove the lines from the terminal; the next refresh draws them again."""
+        if self._drawn:
+            with interrupted_later():
+                self._words(self._erasure())
+                self._drawn, self._is_current = 0, False
+
+    def _erasure(self) -> str:
+        return "\r\x1b[K" + "\x1b[1A\x1b[K" * (self._drawn - 1) if self._drawn else ""
+
+
+@contextlib.contextmanager
+def interrupted_later() -> Iterator[None]:
+    """Let SIGINT and SIGTERM wait until the block has ended. What they raise between the write of lines and the note of
+    how many there are would leave these lines on the terminal."""
+    heard: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with contextlib.suppress(ValueError):  # not the main thread, which alone is interrupted
+            for number in before:
+                signal.signal(number, lambda number, _frame: heard.append(number))
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        for number in heard[:1]:
+            signal.raise_signal(number)

@@ -42,7 +42,7 @@ def wants_color(stream: TextIO, env: Mapping[str, str], *, no_color: bool) -> bo
 class Live(Protocol):
     """Lines at the bottom of a terminal, which are erased before anything else is printed."""
 
-    def erasure(self) -> str: ...
+    def erase(self) -> None: ...
 
 
 class Screen:
@@ -234,8 +234,8 @@ class Screen:
         count = f" {done:,} of {total:,} ({100 * done // total} %)" if total else f" {done:,}" if done else ""
         if stage == "fetch" and done:
             count = " " + fetched(done, total, now - self._begun[1], done - self._begun[2])
+        self._progress_shown = True  # before it is: an interruption may come in between
         self.words(f"\r\x1b[K{(what + count)[: _columns(self.err) - 1]}")
-        self._progress_shown = True
 
     @property
     def is_live(self) -> bool:
@@ -243,8 +243,8 @@ class Screen:
         return not (self.quiet or self.verbose) and self.err.isatty()
 
     def _clear(self) -> None:
-        if self.live is not None and (erasure := self.live.erasure()):
-            self.words(erasure)
+        if self.live is not None:
+            self.live.erase()
         if self._progress_shown:
             self.words("\r\x1b[K")
             self._progress_shown = False

@@ -77,7 +77,7 @@ def opened(path: Path) -> Session:
 def noted(tmp_path: Path) -> Iterator[tuple[Session, Notes]]:
     with opened(lay_out(tmp_path)) as session:
         bell = Notes()
-        session.wake_up = WakeUp(lambda: bell, session.clock, session.log)
+        session.made_wake_up = WakeUp(lambda: bell, session.clock, session.log)
         session.state.on_kept = session.wake_up.ring
         yield session, bell
 

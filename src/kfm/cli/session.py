@@ -103,9 +103,10 @@ def opened(
 
                 for receipt in session.adopted:
                     screen.say(adopted_line(session, receipt))
-            if session.wake_up.unrung and session.wake_up.problem is not None:
+            bell = session.made_wake_up
+            if bell is not None and bell.unrung and bell.problem is not None:
                 screen.say(
-                    f"no worker was woken, because {session.wake_up.problem.message}; workers find the work when they "
+                    f"no worker was woken, because {bell.problem.message}; workers find the work when they "
                     "next look into the inbox"
                 )
             if session.left_files:

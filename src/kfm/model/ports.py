@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
 
-from kfm.model.jobs.job_ports import Bell as Bell
-from kfm.model.jobs.job_ports import Jobs as Jobs
-from kfm.model.jobs.job_ports import JobsTx as JobsTx
 from kfm.model.lineage_edges import Edge, Use
 from kfm.model.outbox_messages import Letter
 from kfm.model.outbox_messages import Outbox as Outbox
@@ -38,6 +35,11 @@ from kfm.model.records import (
     Trigger,
 )
 from kfm.model.schedules import Tick
+
+if TYPE_CHECKING:
+    from kfm.model.jobs.job_ports import Bell as Bell
+    from kfm.model.jobs.job_ports import Jobs as Jobs
+    from kfm.model.jobs.job_ports import JobsTx as JobsTx
 
 INLINE_MAX = 64 * 1024  # objects up to this size are stored in the state and commit with it
 
@@ -445,6 +447,8 @@ class State(Protocol):
 
     @property
     def jobs(self) -> Jobs: ...
+
+    def has_jobs(self) -> bool: ...
 
     def transaction(
         self, lease: Lease | None = None, *, durable: bool = True, switches: Sequence[str] = ()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from kfm.clock import Clock, rfc3339
 from kfm.model import refs
-from kfm.model.jobs.job_records import JobState
 from kfm.model.names import check_id, dataset_id
 from kfm.model.ports import State, Tx
 from kfm.model.preview_records import preview_of
@@ -16,6 +15,7 @@ from kfm.model.records import KEEP_MS, Delivery, EndedTrigger, LedgerEntry, Trig
 from kfm.model.updater import Updater
 
 if TYPE_CHECKING:
+    from kfm.model.jobs.job_records import JobState
     from kfm.scheduling.webhook_requests import Message
 
 DAY_MS = 86_400_000
@@ -139,13 +139,14 @@ def prune(state: State, now_ms: int, keep_ms: int, *, again: bool = False) -> No
     old: list[Delivery | EndedTrigger | JobState] = []
     old += islice((each for each in inbox.deliveries() if 0 < each.expires_ms < before_ms), MOST)
     old += islice((each for each in inbox.all_ended() if each.trigger.received_at < before), MOST)
-    old += islice((job for job in state.jobs.done() if job.settled_ms < before_ms), MOST)
+    if state.has_jobs():
+        old += islice((job for job in state.jobs.done() if job.settled_ms < before_ms), MOST)
     for start in range(0, len(old), BATCH):
         with state.transaction(durable=False) as tx:
             for row in old[start : start + BATCH]:
                 if isinstance(row, EndedTrigger):
                     tx.inbox.forget_ended(row)
-                elif isinstance(row, JobState):
+                elif not isinstance(row, Delivery):
                     tx.jobs.forget(row)
                 elif inbox.delivery(row.source_id, row.delivery_id) == row:  # its sender may have sent it again
                     tx.inbox.forget_delivery(row)

@@ -1,4 +1,4 @@
-"""Encodes records as rows and decodes them, and the base class of the repositories of the state."""
+"""Encodes records as rows and decodes them; orders keys; the base class of the repositories of the state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
-from kfm.errors import Corrupt
+from kfm.errors import BadInput, Corrupt
 from kfm.model.canonical import canonical, is_plain
 from kfm.model.ports import Notary, State, Tables, Tx
 from kfm.model.records import (
@@ -52,6 +52,23 @@ def exact(record: msgspec.Struct) -> bytes:
         if body.isascii():
             return body
     return canonical(record)
+
+
+def successor(prefix: str) -> str:
+    """Return the smallest text greater than every text with this prefix; '' if there is none."""
+    for i in range(len(prefix) - 1, -1, -1):
+        if prefix[i] < "\U0010ffff":
+            step = 0xE000 if prefix[i] == "\ud7ff" else ord(prefix[i]) + 1
+            return prefix[:i] + chr(step)
+    return ""
+
+
+def check_key(key: str) -> None:
+    """Raise BadInput for half a surrogate pair: it has no UTF-8 form, so no file could store it."""
+    try:
+        key.encode()
+    except UnicodeEncodeError as problem:
+        raise BadInput("a key is not valid Unicode text", hint="it holds half of a surrogate pair") from problem
 
 
 def _nothing(_record: Any) -> None:

@@ -7,24 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 
-from kfm.errors import BadInput
-
-
-def successor(prefix: str) -> str:
-    """Return the smallest text greater than every text with this prefix; '' if there is none."""
-    for i in range(len(prefix) - 1, -1, -1):
-        if prefix[i] < "\U0010ffff":
-            step = 0xE000 if prefix[i] == "\ud7ff" else ord(prefix[i]) + 1
-            return prefix[:i] + chr(step)
-    return ""
-
-
-def check_key(key: str) -> None:
-    """Raise BadInput for half a surrogate pair: it has no UTF-8 form, so no file could store it."""
-    try:
-        key.encode()
-    except UnicodeEncodeError as problem:
-        raise BadInput("a key is not valid Unicode text", hint="it holds half of a surrogate pair") from problem
+from kfm.store.codec import check_key, successor
 
 
 class MemoryTables:

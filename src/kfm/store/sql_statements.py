@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 from zlib import crc32
 
-from kfm.store.memory import successor
+from kfm.store.codec import successor
 
 # Every run reads these often: a connection caches their rows until another one writes.
 KEPT = frozenset({"meta", "leases", "refs", "claims", "runs", "versions", "ledger_tree"})

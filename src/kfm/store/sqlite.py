@@ -21,8 +21,8 @@ import apsw
 
 from kfm.errors import BadInput, Broken, Busy, KfmError, Refused, StorageFailed, Unavailable
 from kfm.fsio import REAL, note_at, storage_failed, write_note
+from kfm.store.codec import check_key
 from kfm.store.corruption import check_row, damaged, is_full, lost
-from kfm.store.memory import check_key
 from kfm.store.sql_statements import BY_TABLE, page_query
 from kfm.store.state_formats import too_new, upgrade
 from kfm.store.state_tables import VITAL

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
 from weakref import WeakKeyDictionary
 
 from kfm.errors import Cancelled, Frozen
@@ -19,7 +20,6 @@ from kfm.model.records import Lease, Trigger
 from kfm.store.change_request_table import Orders, OrdersTx
 from kfm.store.codec import decode, encode
 from kfm.store.inbox import Inbox, InboxTx
-from kfm.store.job_table import Jobs, JobsTx
 from kfm.store.journal import Journal, JournalTx
 from kfm.store.leases import Leases, LeasesTx
 from kfm.store.ledger import Ledger, LedgerTx
@@ -29,6 +29,9 @@ from kfm.store.protected_records import Protected, ProtectedTx
 from kfm.store.ref_history import Refs, RefsTx
 from kfm.store.runs import Runs, RunsTx
 from kfm.store.ticks import Ticks, TicksTx
+
+if TYPE_CHECKING:
+    from kfm.store.job_table import Jobs, JobsTx
 
 PLACE = "place"  # the key in `meta` of the row that `kfm move` writes
 
@@ -66,8 +69,16 @@ class StoredState:
         self.runs = Runs(self)
         self.protected = Protected(self)
         self.ticks = Ticks(self)
-        self.jobs = Jobs(self)
         self.tx = StoredTx(self)  # the writes of the open transaction; there is one at a time
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        from kfm.store.job_table import Jobs  # most installations have no job
+
+        return Jobs(self)
+
+    def has_jobs(self) -> bool:
+        return next(iter(self.tables.scan("jobs", limit=1)), None) is not None
 
     # -- one transaction
 
@@ -248,7 +259,7 @@ class StoredTx:
     """The repositories of the state with their write methods, inside one transaction."""
 
     __slots__ = (
-        "_state", "_tables", "inbox", "jobs", "journal", "leases", "ledger", "lineage", "orders", "outbox", "protected",
+        "_state", "_tables", "inbox", "journal", "leases", "ledger", "lineage", "orders", "outbox", "protected",
         "refs", "runs", "ticks",
     )  # fmt: skip
 
@@ -266,7 +277,12 @@ class StoredTx:
         self.runs = RunsTx(state)
         self.protected = ProtectedTx(state)
         self.ticks = TicksTx(state)
-        self.jobs = JobsTx(state)
+
+    @property
+    def jobs(self) -> JobsTx:
+        from kfm.store.job_table import JobsTx
+
+        return JobsTx(self._state)
 
     def flush(self) -> None:
         self._state.keep_counters()

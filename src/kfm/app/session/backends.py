@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 from kfm.clock import Clock, from_environment
 from kfm.config import Resolved
 from kfm.model import refs
-from kfm.model.ports import Bell, Lock, Log, Objects, Publisher, State, Tables
+from kfm.model.ports import Lock, Log, Objects, Publisher, State, Tables
 from kfm.sinks.noop import NoopPublisher
-from kfm.store.memory import MemoryTables
 from kfm.store.objects import DryObjects, FileObjects
 from kfm.telemetry.log import EventLog, Sink, human, jsonl, tracebacks
 
 if TYPE_CHECKING:
+    from kfm.model.ports import Bell
     from kfm.store.filesystem_check import CheckResult
     from kfm.store.state import StoredState
     from kfm.store.stored_objects import StoredObjects
@@ -37,6 +37,8 @@ def open_tables_at(resolved: Resolved, url: str, mode: Mode, *, in_place: bool |
     """Return the tables at an address, as `state:` may name it, with all other settings of this configuration."""
     scheme, path = resolved.location(url)
     if scheme == "memory":
+        from kfm.store.memory import MemoryTables
+
         return MemoryTables()
     if scheme == "postgresql":
         from kfm.app.session.servers import open_postgres
@@ -50,6 +52,7 @@ def open_tables_at(resolved: Resolved, url: str, mode: Mode, *, in_place: bool |
 
     if scheme == "jsonl":
         from kfm.store.jsonl import JsonlTables
+        from kfm.store.memory import MemoryTables
 
         if mode == "write":
             return JsonlTables(path)

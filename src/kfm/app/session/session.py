@@ -6,7 +6,7 @@ argument.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +15,6 @@ import msgspec
 from kfm.app.session.backends import Mode as Mode
 from kfm.app.session.backends import open_bell, open_objects, open_public, open_publisher, place_verdicts
 from kfm.app.session.backends import open_tables as open_tables
-from kfm.app.session.wake_up import WakeUp
 from kfm.clock import Clock, from_environment
 from kfm.config import Config, DatasetConfig, Resolved
 from kfm.errors import KfmError, Refused
@@ -24,7 +23,6 @@ from kfm.model.canonical import canonical
 from kfm.model.names import dataset_id
 from kfm.model.ports import Log, Objects, Outside, Publisher, Tables
 from kfm.model.updater import Updater
-from kfm.store.readers.archive import Archive
 from kfm.store.state import PLACE, StoredState
 from kfm.telemetry.log import NullLog
 from kfm.updaters.updater_loader import at_work, load_updater
@@ -32,9 +30,11 @@ from kfm.updaters.updater_loader import at_work, load_updater
 if TYPE_CHECKING:
     from kfm.app.session.source_requests import DatasetSettings
     from kfm.app.session.trust import Trust
+    from kfm.app.session.wake_up import WakeUp
     from kfm.crypto.change_request import Order
     from kfm.engine.protected.protection import Protection
     from kfm.model.records import Effect, Receipt
+    from kfm.store.readers.archive import Archive
 
 Progress = Callable[[str, int, int], None]
 Loader = Callable[[Resolved, str, DatasetConfig], Updater]
@@ -67,11 +67,9 @@ class Session(msgspec.Struct, eq=False, kw_only=True, weakref=True):
     tables: Tables
     state: StoredState
     objects: Objects
-    archive: Archive
     publisher: Publisher
     load: Loader  # loads the updater of a dataset
     tree: str  # the folder in which authors' code is found
-    wake_up: WakeUp  # wakes workers, and waits to be woken
     updaters: dict[str, Updater] = msgspec.field(default_factory=dict)  # updaters loaded so far, by dataset
     declared: dict[str, DatasetSettings] = msgspec.field(default_factory=dict)  # settings read so far, by dataset
     custodians: Protection | None = None  # the custodians' keys, read when first needed
@@ -84,6 +82,26 @@ class Session(msgspec.Struct, eq=False, kw_only=True, weakref=True):
     left_files: list[str] = msgspec.field(default_factory=list)  # files in the place of pages that KFM did not write
     moved: str = ""  # a warning about the places of the state, its objects and its published files
     is_new: bool = False  # no transaction has written the places yet
+    made_archive: Archive | None = None  # see `archive`
+    made_wake_up: WakeUp | None = None  # see `wake_up`
+
+    @property
+    def archive(self) -> Archive:
+        """The compacted journals. Few commands compact, so this is made when it is first needed."""
+        if self.made_archive is None:
+            from kfm.store.readers.archive import Archive
+
+            self.made_archive = Archive(self.state, self.objects)
+        return self.made_archive
+
+    @property
+    def wake_up(self) -> WakeUp:
+        """Wakes workers, and waits to be woken. Made when it is first needed: most installations have no worker."""
+        if self.made_wake_up is None:
+            from kfm.app.session.wake_up import WakeUp
+
+            self.made_wake_up = WakeUp(partial(open_bell, self.resolved, self.clock), self.clock, self.log)
+        return self.made_wake_up
 
     def __enter__(self) -> Session:
         return self
@@ -92,7 +110,8 @@ class Session(msgspec.Struct, eq=False, kw_only=True, weakref=True):
         self.close()
 
     def close(self) -> None:
-        self.wake_up.close()
+        if self.made_wake_up is not None:
+            self.made_wake_up.close()
         self.state.close()
         if any(updater.code_listing for updater in self.updaters.values()):
             at_work(self.tree, False)
@@ -164,10 +183,8 @@ def session_on(
 
         state.notary = LedgerNotary(Trust(resolved, state, clock), ledger.origin, ledger.every)
     objects = open_objects(resolved, state, mode)
-    wake_up = WakeUp(partial(open_bell, resolved, clock), clock, log or NullLog())
-    if mode == "write" and resolved.config.queue:
-        state.on_kept = wake_up.ring
-    return Session(
+    state.archive = partial(_archived, state, objects)
+    session = Session(
         resolved=resolved,
         config=resolved.config,
         mode=mode,
@@ -177,14 +194,22 @@ def session_on(
         tables=tables,
         state=state,
         objects=objects,
-        archive=Archive(state, objects),
         publisher=open_publisher(resolved, state, mode),
         load=load,
         tree=resolved.in_tree(""),
-        wake_up=wake_up,
         moved=moved,
         is_new=is_new,
     )
+    if mode == "write" and resolved.config.queue:
+        state.on_kept = session.wake_up.ring
+    return session
+
+
+def _archived(state: StoredState, objects: Objects, run_id: str) -> Iterable[tuple[str, bytes]]:
+    """Return the compacted journal of a run."""
+    from kfm.store.readers.archive import Archive  # most journals that are read were not compacted
+
+    return Archive(state, objects).rows(run_id)
 
 
 def _checked_place(resolved: Resolved, state: StoredState, mode: Mode) -> tuple[str, bool]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from kfm.model.jobs.job_records import JobFailure, JobState
+if TYPE_CHECKING:
+    from kfm.model.jobs.job_records import JobFailure, JobState
 
 
 class Jobs(Protocol):

@@ -59,12 +59,15 @@ const hasRun = (state) => !state.ledger({ limit: 1 }).next().done;
 function hasPublished(state, resolved, url) {
   const [scheme, folder] = resolved.location(url);
   if (scheme === "noop" || state.tables.scan("history", "published/", { limit: 1 }).next().done) return false;
-  if (scheme !== "file") return true; // only Python looks into servers
+  const [here, root] = resolved.location(resolved.config.publish);
+  if (scheme !== "file" || here !== "file") return true; // only Python looks into servers
   try {
-    return fs.readdirSync(path.join(folder, "datasets")).length > 0;
+    if (fs.readdirSync(path.join(folder, "datasets")).length) return true;
   } catch (problem) {
-    return problem.code !== "ENOENT" && problem.code !== "ENOTDIR";
+    if (problem.code !== "ENOENT" && problem.code !== "ENOTDIR") return true;
   }
+  const isMoved = (ref) => fs.existsSync(path.join(root, "datasets", ref.slice("published/".length), "current.json"));
+  return ![...state.tables.scan("refs", "published/")].every(([ref, value]) => !value.length || isMoved(ref));
 }
 
 const homeOf = ({ objects, publish }) => canonical({ objects, publish });

@@ -20,6 +20,42 @@ MOVES: dict[str, Bug] = {
         "pass",
         f"{STATE}::test_a_mover_that_was_paused_too_long_writes_nothing",
     ),
+    "a place of published files that was changed by hand is taken": Bug(
+        "kfm.app.session.moved_state:_problem_of_settings",
+        "_has_published if setting == \"publish\" else _has_run",
+        "lambda *_: False",
+        f"{TESTS}/test_places.py::test_a_place_of_published_files_that_was_changed_by_hand_is_refused",
+    ),
+    "a first transaction does not remember the places": Bug(
+        "kfm.store.state:StoredState.check_place",
+        'self.tables.put("meta", PLACE, self.home)',
+        "pass",
+        f"{TESTS}/test_places.py::test_a_place_of_published_files_that_was_changed_by_hand_is_refused",
+    ),
+    "an empty state publishes over the files of another": Bug(
+        "kfm.app.session.session:open_session",
+        "session.is_new",
+        "False",
+        f"{TESTS}/test_places.py::test_an_empty_state_next_to_published_files_is_refused",
+    ),
+    "published files stay at the place they moved from": Bug(
+        f"{MOVE}.public_move:_empty",
+        'publisher.remove_rest(f"datasets/{name}", lambda: None)',
+        "continue",
+        f"{TESTS}/test_places.py::test_published_files_move_and_the_old_place_is_empty",
+    ),
+    "a slow process publishes at the place that was left": Bug(
+        "kfm.app.session.backends:file_lock",
+        "not state.is_home()",
+        "False",
+        f"{TESTS}/test_places.py::test_a_session_that_was_open_before_the_files_moved_publishes_nothing_at_the_old_place",
+    ),
+    "a move to a place of others removes their files": Bug(
+        f"{MOVE}.public_move:move_public",
+        "(names := session.publisher.datasets())",
+        "(names := [])",
+        f"{TESTS}/test_places.py::test_files_of_another_installation_are_not_overwritten",
+    ),
     "a state moves from under a worker": Bug(
         f"{MOVE}.move_claim:_brake_now",
         "check_no_worker(tables, clock)",

@@ -72,10 +72,10 @@ class Resolved:
         name = path if path.isascii() else os.fsdecode(path.encode("utf-8", "surrogateescape"))
         return os.path.normpath(os.path.join(folder, name))
 
-    def elsewhere(self, **addresses: str) -> Resolved:
-        """Return the same settings with other addresses, as given: what follows from an address is not set anew."""
+    def elsewhere(self, **settings: str | bool) -> Resolved:
+        """Return the same settings but for these, as given: what follows from them is not set anew."""
         other = copy(self)
-        other.config = msgspec.structs.replace(self.config, **addresses)
+        other.config = msgspec.structs.replace(self.config, **settings)
         return other
 
     def location(self, url: str) -> tuple[str, str]:

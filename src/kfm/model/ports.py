@@ -462,6 +462,9 @@ class State(Protocol):
     def sync(self) -> None:
         """Make all commits so far durable."""
 
+    def is_home(self) -> bool:
+        """Return whether objects and published files are still where this session found them."""
+
     def inline_object(self, name: str) -> bytes | None: ...
 
     def inline_objects(self) -> Iterator[tuple[str, bytes]]: ...

@@ -113,6 +113,10 @@ class StoredState:
         elif body == self.home or self.judge_place is None or self.judge_place(body):
             self._placed = foreign
 
+    def is_home(self) -> bool:
+        """Return whether objects and published files are still where this session found them."""
+        return not self.home or self.tables.get("meta", PLACE) in (None, self.home)
+
     def recheck(self, *tables: Literal["leases", "refs"]) -> None:
         """Make the next check look at leases and freeze flags again, because these tables are being written."""
         for table in tables:

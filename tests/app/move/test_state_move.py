@@ -29,6 +29,8 @@ from tests.crash.harness import Voice, begin, end, in_child
 from tests.crash.points import Points, boundary, fail, install
 from tests.sampling import everything, sampled
 
+HOME = Place(objects="file:.kfm/objects", publish="file:public")
+
 
 def test_a_state_that_moved_there_and_back_has_the_same_rows(house: str) -> None:
     receipts = kfm(house, "runs", "receipts", "--json").out

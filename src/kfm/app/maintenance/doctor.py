@@ -56,7 +56,7 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[CheckResult]:
     found += catalog_verdicts(resolved)
     session = session_on(resolved, "write", open_tables(resolved, "write"))
     try:
-        if resolved.location(resolved.config.state)[0] == "postgresql":
+        if session.is_new:
             found += empty_state_verdicts(session)
         settings = getattr(session.tables, "settings", None)
         if settings is not None:

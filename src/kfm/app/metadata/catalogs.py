@@ -145,6 +145,15 @@ def remove_catalog(session: Session, effects: list[Effect]) -> KfmError | None:
     return None
 
 
+def clear_place(session: Session) -> None:
+    """Remove the catalog from the public place of this session, which is not the one in force any more."""
+    folder = os.path.join(session.resolved.location(session.resolved.config.publish)[1], CATALOG)
+    if session.resolved.location(session.resolved.config.publish)[0] == "file":
+        letters = [Letter(0, "", "", path, None) for path in (stac.ROOT, dcat.PATH)]
+        letters += [Letter(0, "", "", f"{name}/", frozenset()) for name, _ in session.state.outbox.notes(CATALOG)]
+        _sink(session, folder).send(letters)
+
+
 def predicted_changes(session: Session, dataset: str, moves: Sequence[RefEntry]) -> tuple[Changes, bool]:
     """Return the changes of the catalog if the published ref had these moves, None for a removed file; and whether they
     are the complete catalog of the dataset, because it has none yet."""

@@ -169,6 +169,14 @@ def remove_pages(session: Session, effects: list[Effect]) -> KfmError | None:
     return None
 
 
+def clear_place(session: Session) -> None:
+    """Remove the pages from the public place of this session, which is not the one in force any more."""
+    told = _messages(session).told()
+    own = sorted({path for each in told.values() for path in (*each.files, *each.more)})
+    with taking_turns(pages_follower(session), session.clock):
+        _sink(session).send([Letter(0, "", "", path, None) for path in dict.fromkeys((PAGE, SITEMAP, *own))])
+
+
 def forget(session: Session, sink: str, told: Iterable[str]) -> None:
     """Forget what a sink that was removed had received. The last publication of each dataset waits for it again."""
     with session.state.transaction() as tx:

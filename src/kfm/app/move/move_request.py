@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class MoveRequest(NamedTuple):
-    """What moves where. `setting` is its key in kfm.yml: `state` or `objects`."""
+    """What moves where. `setting` is its key in kfm.yml: `state`, `objects` or `publish`."""
 
     setting: str
     here: str
@@ -38,19 +38,18 @@ class MoveRequest(NamedTuple):
         return self.setting == "objects" and "s3" in (self.here.partition(":")[0], self.to.partition(":")[0])
 
 
-def requested(resolved: Resolved, to: str) -> MoveRequest:
-    """Return what the address says: its scheme decides whether the state or the objects move. BadInput for an address
-    that cannot hold either, Refused for the present one and for a disk that may lose writes."""
+def requested(resolved: Resolved, to: str, *, public: bool = False) -> MoveRequest:
+    """Return what the address says: its scheme decides whether the state or the objects move, unless the published
+    files do. BadInput for an address that cannot hold it, Refused for the present one and for a disk that may lose
+    writes."""
+    if public:
+        return _requested_public(resolved, to)
     scheme = to.partition(":")[0]
     setting = "state" if scheme in SCHEMES["state"] else "objects" if scheme in SCHEMES["objects"] else ""
     if not setting or scheme == "memory":
         known = "sqlite:PATH, jsonl:PATH or postgresql://… for the state, file:PATH or s3://… for the objects"
         raise BadInput("--to is no place for a state or for objects", hint=f"use {known}")
-    try:
-        check_location(Document({}, "--to", lambda _path: None), setting, to, SCHEMES[setting])
-    except BadInput as problem:
-        what = problem.message.partition(": ")[2].removeprefix(setting)
-        raise BadInput(f"--to{what}", hint=problem.hint) from None
+    _check(setting, to, SCHEMES[setting])
     here = getattr(resolved.config, setting)
     if here == "memory":
         raise Refused("a state in memory cannot be moved: it ends with its process", hint="nothing is left to move")
@@ -65,6 +64,28 @@ def requested(resolved: Resolved, to: str) -> MoveRequest:
                     hint="choose a local disk, or set accept_weak_storage: true",
                 )
     return MoveRequest(setting, here, to)
+
+
+def _requested_public(resolved: Resolved, to: str) -> MoveRequest:
+    """Return the request to move the published files. BadInput for releases: they cannot be listed and compared."""
+    _check("publish", to, tuple(scheme for scheme in SCHEMES["publish"] if scheme != "github"))
+    here, place = resolved.config.publish, state_at(resolved)
+    if resolved.location(here) == resolved.location(to) and not place.left:
+        raise Refused(f"kfm.yml says `publish: {here}` already", hint="name another place")
+    if here.startswith("github:"):
+        raise Refused(
+            "releases of GitHub are not moved",
+            hint=f"withdraw what is published, change kfm.yml to `publish: {to}`, and publish it again",
+        )
+    return MoveRequest("publish", here, to)
+
+
+def _check(setting: str, to: str, schemes: tuple[str, ...]) -> None:
+    try:
+        check_location(Document({}, "--to", lambda _path: None), setting, to, schemes)
+    except BadInput as problem:
+        what = problem.message.partition(": ")[2].removeprefix(setting)
+        raise BadInput(f"--to{what}", hint=problem.hint) from None
 
 
 def _is_same_file(resolved: Resolved, here: str, to: str) -> bool:

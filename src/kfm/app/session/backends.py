@@ -99,7 +99,7 @@ def open_public(resolved: Resolved, state: State) -> Publisher:
     from kfm.sinks.folder_publisher import FilesPublisher
 
     # Whoever shares a folder shares its file locks: a lease in the state would only make all writers wait for it.
-    here = file_lock(resolved, "publish")
+    here = file_lock(resolved, state, "publish")
     private = resolved.at(".kfm")
     roots = {"": path if scheme == "file" else private, "receipts": private, "events": private}
     files: Publisher = FilesPublisher(roots, lock=here, is_latest=is_latest)
@@ -122,14 +122,29 @@ def lock_of(resolved: Resolved, state: State, name: str) -> Callable[[], Lock]:
         from kfm.store.state_lock import StateLock
 
         return partial(StateLock, state, name)
-    return file_lock(resolved, name)
+    return file_lock(resolved, state, name)
 
 
-def file_lock(resolved: Resolved, name: str) -> Callable[[], Lock]:
-    """Return a lock between the processes that see the folder of this installation."""
+def file_lock(resolved: Resolved, state: State, name: str) -> Callable[[], Lock]:
+    """Return a lock between the processes that see the folder of this installation. Refused when it is taken, if
+    published files were moved elsewhere meanwhile: nobody would take back what a slow process wrote at the old place.
+    (The lease of a state on a server is refused as every transaction is.)"""
     from kfm.store.locks import FileLock
 
-    return partial(FileLock, os.path.join(resolved.at(".kfm"), f"{name}.lock"))
+    class PlacedLock(FileLock):
+        def take(self) -> bool:
+            is_taken = super().take()
+            if is_taken and not state.is_home():
+                from kfm.app.session.moved_state import check_settings
+
+                try:
+                    check_settings(resolved, state)
+                except BaseException:
+                    self.release()
+                    raise
+            return is_taken
+
+    return partial(PlacedLock, os.path.join(resolved.at(".kfm"), f"{name}.lock"))
 
 
 def _is_latest(state: State, pointer: Mapping[str, Any]) -> bool:

@@ -21,14 +21,15 @@ from kfm.app.session.state_place import (
 )
 from kfm.errors import KfmError
 from kfm.model import refs
+from kfm.projections.file_paths import pointer_path
+from kfm.store.state import StoredState
 
 LEFT = "published files may still be at"
 LEFT_CURE = "to remove them, type `kfm move --public --to"
 
 if TYPE_CHECKING:
     from kfm.config import Resolved
-    from kfm.model.ports import Tables
-    from kfm.store.state import StoredState
+    from kfm.model.ports import State, Tables
 
 
 def opened_place(resolved: Resolved, state: StoredState, mode: Literal["write", "read", "dry"]) -> str:
@@ -72,24 +73,41 @@ def _problem_of_settings(resolved: Resolved, state: StoredState, place: Place) -
     return None
 
 
+def check_settings(resolved: Resolved, state: State) -> None:
+    """Outside a transaction: raise Refused if kfm.yml names another place for what is stored or published."""
+    assert isinstance(state, StoredState)
+    problem = _problem_of_settings(resolved, state, read_place(state.tables))
+    if problem is not None:
+        raise problem
+
+
 def _has_run(_resolved: Resolved, state: StoredState, _place: Place) -> bool:
     return next(iter(state.ledger.entries(limit=1)), None) is not None
 
 
 def _has_published(resolved: Resolved, state: StoredState, place: Place) -> bool:
-    """Return whether there may be published files of this state at its place. A folder that was moved or removed by
-    hand has none; releases of GitHub cannot be listed."""
+    """Return whether there may be published files of this state at its place. There are none if somebody moved them by
+    hand to where kfm.yml says. Releases of GitHub cannot be listed."""
     scheme, folder = resolved.location(place.publish)
     if scheme == "noop" or next(iter(state.refs.histories(refs.PUBLISHED)), None) is None:
         return False
     try:
-        if scheme == "file":
-            return bool(os.listdir(os.path.join(folder, "datasets")))
-        return scheme == "github" or bool(open_public(resolved.elsewhere(publish=place.publish), state).datasets())
+        if scheme == "github" or (scheme == "file" and _has_entries(os.path.join(folder, "datasets"))):
+            return True
+        if scheme != "file" and open_public(resolved.elsewhere(publish=place.publish), state).datasets():
+            return True
+        here = open_public(resolved, state)
+        live = (refs.parse(ref).dataset for ref, version in state.refs.all(refs.PUBLISHED) if version)
+        return not all(here.digest_of_file(pointer_path(dataset)) for dataset in live)
+    except (KfmError, OSError):  # a place that cannot be reached
+        return True
+
+
+def _has_entries(folder: str) -> bool:
+    try:
+        return bool(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):
         return False
-    except (KfmError, OSError):  # it cannot be reached
-        return True
 
 
 def complete(tables: Tables, sealed: Place) -> None:

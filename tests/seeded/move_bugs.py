@@ -22,7 +22,7 @@ MOVES: dict[str, Bug] = {
     ),
     "a place of published files that was changed by hand is taken": Bug(
         "kfm.app.session.moved_state:_problem_of_settings",
-        "_has_published if setting == \"publish\" else _has_run",
+        '_has_published if setting == "publish" else _has_run',
         "lambda *_: False",
         f"{TESTS}/test_places.py::test_a_place_of_published_files_that_was_changed_by_hand_is_refused",
     ),
@@ -46,8 +46,8 @@ MOVES: dict[str, Bug] = {
     ),
     "a slow process publishes at the place that was left": Bug(
         "kfm.app.session.backends:file_lock",
-        "not state.is_home()",
-        "False",
+        "state.check_home()",
+        "pass",
         f"{TESTS}/test_places.py::test_a_session_that_was_open_before_the_files_moved_publishes_nothing_at_the_old_place",
     ),
     "a move to a place of others removes their files": Bug(

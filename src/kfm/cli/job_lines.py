@@ -95,5 +95,5 @@ def interrupted_later() -> Iterator[None]:
         with contextlib.suppress(ValueError):
             for number, handler in before.items():
                 signal.signal(number, handler)
-        for number in heard[:1]:
-            signal.raise_signal(number)
+        for first in heard[:1]:
+            signal.raise_signal(first)

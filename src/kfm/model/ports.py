@@ -462,8 +462,7 @@ class State(Protocol):
     def sync(self) -> None:
         """Make all commits so far durable."""
 
-    def is_home(self) -> bool:
-        """Return whether objects and published files are still where this session found them."""
+    def check_home(self) -> None: ...  # Refused if objects or published files were moved since the session was opened
 
     def inline_object(self, name: str) -> bytes | None: ...
 

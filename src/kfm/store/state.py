@@ -52,6 +52,7 @@ class StoredState:
         self.archive: Callable[[str], Iterable[tuple[str, bytes]]] | None = None  # reads compacted journals
         self.notary: Notary | None = None  # signs the head of the ledger, if set
         self.judge_place: Callable[[bytes], bool] | None = None  # see `check_place`
+        self.judge_home: Callable[[], None] | None = None  # see `check_home`
         self.home = b""  # the row of a state that is in force and has its objects and files where kfm.yml says
         self._placed: int | None = None  # when the state was last found to be in force
         self._counters: dict[str, int] | None = None  # of the open transaction, once it used a counter
@@ -113,9 +114,10 @@ class StoredState:
         elif body == self.home or self.judge_place is None or self.judge_place(body):
             self._placed = foreign
 
-    def is_home(self) -> bool:
-        """Return whether objects and published files are still where this session found them."""
-        return not self.home or self.tables.get("meta", PLACE) in (None, self.home)
+    def check_home(self) -> None:
+        """Outside a transaction: let `judge_home` raise if objects or published files are elsewhere by now."""
+        if self.judge_home is not None and self.tables.get("meta", PLACE) not in (None, self.home):
+            self.judge_home()
 
     def recheck(self, *tables: Literal["leases", "refs"]) -> None:
         """Make the next check look at leases and freeze flags again, because these tables are being written."""

@@ -134,11 +134,9 @@ def file_lock(resolved: Resolved, state: State, name: str) -> Callable[[], Lock]
     class PlacedLock(FileLock):
         def take(self) -> bool:
             is_taken = super().take()
-            if is_taken and not state.is_home():
-                from kfm.app.session.moved_state import check_settings
-
+            if is_taken:
                 try:
-                    check_settings(resolved, state)
+                    state.check_home()
                 except BaseException:
                     self.release()
                     raise

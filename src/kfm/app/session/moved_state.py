@@ -22,14 +22,14 @@ from kfm.app.session.state_place import (
 from kfm.errors import KfmError
 from kfm.model import refs
 from kfm.projections.file_paths import pointer_path
-from kfm.store.state import StoredState
 
 LEFT = "published files may still be at"
 LEFT_CURE = "to remove them, type `kfm move --public --to"
 
 if TYPE_CHECKING:
     from kfm.config import Resolved
-    from kfm.model.ports import State, Tables
+    from kfm.model.ports import Tables
+    from kfm.store.state import StoredState
 
 
 def opened_place(resolved: Resolved, state: StoredState, mode: Literal["write", "read", "dry"]) -> str:
@@ -73,9 +73,8 @@ def _problem_of_settings(resolved: Resolved, state: StoredState, place: Place) -
     return None
 
 
-def check_settings(resolved: Resolved, state: State) -> None:
+def check_settings(resolved: Resolved, state: StoredState) -> None:
     """Outside a transaction: raise Refused if kfm.yml names another place for what is stored or published."""
-    assert isinstance(state, StoredState)
     problem = _problem_of_settings(resolved, state, read_place(state.tables))
     if problem is not None:
         raise problem

@@ -222,9 +222,14 @@ def _checked_place(resolved: Resolved, state: StoredState, mode: Mode) -> tuple[
 
         return judged(resolved, state, body)
 
+    def judge_home() -> None:
+        from kfm.app.session.moved_state import check_settings
+
+        check_settings(resolved, state)
+
     state.home = _home(resolved.config)
     if mode == "write":
-        state.judge_place = judge
+        state.judge_place, state.judge_home = judge, judge_home
     try:
         with state.recent():  # the tables were opened just now
             body = state.tables.get("meta", PLACE)

@@ -31,6 +31,11 @@ function problemOf(place, state, resolved) {
   if (status === "moved") {
     return new Refused(`the state was moved to ${other}`, { hint: `change kfm.yml to \`state: ${other}\`` });
   }
+  if (status === "arriving" && place.move?.startsWith("backup ")) {
+    return new Refused(`the state here is an unfinished restore from ${other}`, {
+      hint: `type \`kfm restore ${other}\` again; or remove this state`,
+    });
+  }
   if (isCopy(place)) {
     return new Refused(`the state here is the copy of an unfinished move from ${other}`, {
       hint: `\`kfm move\` it again with \`state: ${other}\` in kfm.yml; or remove this copy`,

@@ -110,6 +110,8 @@ LINES = {
     "kfm sinks": ["sinks"],
     "kfm reconcile": ["reconcile"],
     "kfm runs compact": ["runs", "compact"],
+    "kfm backup": ["backup", "../backups"],
+    "kfm restore": ["restore", "../backups", "--verify"],
     "kfm move": ["move", "--to", "jsonl:.kfm/state.jsonl"],
     "kfm doctor": ["doctor"],
     "kfm config check": ["config", "check"],
@@ -213,6 +215,8 @@ def laid_before(name: str, ran: Kfm) -> None:
     """What a command needs to find."""
     if name == "kfm search":
         indexed(ran)
+    if name == "kfm restore":
+        assert ran("backup", "../backups").code == 0
     if name == "kfm catalog validate":
         Path("document.json").write_text("{}")
 

@@ -514,7 +514,7 @@ SHAPES: dict[str, Shape] = {
     "kfm runs compact": Shape({"archived_runs": "how many"}),
     "kfm move": Shape(
         {
-            "what": "`state` or `objects`",
+            "what": "`state`, `objects` or `publish`",
             "from": "the old address, as kfm.yml names it",
             "to": "the new one",
             "moved": "whether this command moved it; false in a dry run, and if it was moved there before",
@@ -524,7 +524,31 @@ SHAPES: dict[str, Shape] = {
             "digest": "of a state: the digest over all rows, equal at both places",
         },
         about="For objects `objects`, `bytes`, `copied` and `left` stand in place of `tables` and `digest`: how many "
-        "there are, their bytes, how many were not there before, and how many the state does not name.",
+        "there are, their bytes, how many were not there before, and how many the state does not name. For published "
+        "files `datasets` and `emptied`: how many datasets have files there, and the places that were emptied.",
+    ),
+    "kfm backup": Shape(
+        {
+            "backup": "its name",
+            "taken": "when the state was read",
+            "to": "the place",
+            "rows": "rows of the state",
+            "objects": "objects that are files",
+            "new": "files that were not there before",
+            "bytes": "their bytes",
+            "lacks": "the settings of keys and secrets, which no backup holds",
+        },
+        about="With `--list`: a list of `backup`, `taken` and `objects`.",
+    ),
+    "kfm restore": Shape(
+        {
+            "backup": "its name",
+            "taken": "when its state was read",
+            "restored": "false with `--verify`",
+            "rows": "rows of the state",
+            "objects": "objects that are files",
+            "withdrawn": "datasets whose public files have moved on since the backup",
+        }
     ),
     "kfm doctor": Shape({"ok": "whether every check passed", "checks": f"a list of {_CHECK}"}),
     "kfm config check": Shape(

@@ -40,7 +40,7 @@ TABLE: dict[str, tuple[int, tuple[str, ...]]] = {
     "servers": (1, ("tests/app/servers", "tests/sinks/test_publishers.py")),
     "workers": (1, ("tests/workers",)),
     "queue": (1, ("tests/app/jobs_queue",)),
-    "move": (1, ("tests/app/move",)),
+    "move": (1, ("tests/app/move", "tests/app/backup")),
     "scheduling": (2, ("tests/scheduling", "tests/app/daemon", "tests/app/dependencies")),
     "previews": (1, ("tests/app/previews", "tests/app/discovery")),
     "graph": (1, ("tests/sinks/graph", "tests/delivery", "tests/projections", "tests/app/provenance")),

@@ -37,6 +37,8 @@ WRITING = frozenset(
         "--repair",
         "compact",
         "move",
+        "backup",
+        "restore",
         "retry",
         "pause",
         "start",

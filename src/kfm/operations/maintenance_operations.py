@@ -77,6 +77,22 @@ class RetrySink(Maintenance):
     job_type = "operation.sinks"
 
 
+class TakeBackup(Maintenance):
+    """A backup is about to be taken."""
+
+    id = "kfm-backup"
+    op = "backup"
+    job_type = "operation.backup"
+
+
+class Restore(Maintenance):
+    """The installation was made out of a backup."""
+
+    id = "kfm-restore"
+    op = "restore"
+    job_type = "operation.restore"
+
+
 class Relocate(Maintenance):
     """The state or the objects are about to move to another place."""
 

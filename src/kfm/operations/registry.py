@@ -25,7 +25,9 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
         HandleJob,
         Relocate,
         Repair,
+        Restore,
         RetrySink,
+        TakeBackup,
     )
     from kfm.operations.preview_operations import Adopt, Propose, Sweep
     from kfm.operations.promotion import Promote
@@ -37,6 +39,6 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
         *(Listing, Asking, Approving, Rejecting, Expiring),
         *(Labelling, Masking, Deploying, Reviewing),
         *(Backfilling, Propose, Adopt, Sweep),
-        *(Repair, Compact, Attest, BuildCatalog, RetrySink, HandleJob, Relocate),
+        *(Repair, Compact, Attest, BuildCatalog, RetrySink, HandleJob, Relocate, TakeBackup, Restore),
     )
     return {kind.op: kind for kind in kinds}

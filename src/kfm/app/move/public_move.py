@@ -25,6 +25,7 @@ from kfm.app.stewards.exported_files import export_again
 from kfm.app.stewards.public_repair import check_all, published_datasets, repair_all
 from kfm.config import load
 from kfm.errors import KfmError, Refused
+from kfm.model import refs
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
@@ -107,7 +108,7 @@ def _keep(session: Session, **fields: str | tuple[str, ...]) -> None:
 
 def _published(session: Session) -> list[str]:
     """Return the datasets that have files in public."""
-    return [name for name in published_datasets(session) if session.state.refs.at(f"published/{name}")]
+    return [name for name in published_datasets(session) if session.state.refs.at(refs.published(name))]
 
 
 def _publish(session: Session, terms: Terms) -> None:

@@ -81,13 +81,18 @@ def total_of(sums: list[TableSum]) -> str:
 def copy_table(source: Tables, target: Tables, table: str, write: Write, advanced: Advanced) -> TableSum:
     """Make a table of the target equal to that of the source, by calls of `write`; return the sum of the source.
     Raise Corrupt, from the tables themselves, for a damaged row."""
+    return copy_rows(rows_of(source, table), target, table, write, advanced)
+
+
+def copy_rows(rows: Iterator[Row], target: Tables, table: str, write: Write, advanced: Advanced) -> TableSum:
+    """Make a table of the target hold exactly these rows, which come in the order of their keys."""
     found = _Sum(table)
     puts: list[Row] = []
     gone: list[str] = []
     size = since = 0
     theirs = rows_of(target, table)
     other = next(theirs, None)
-    for key, value in rows_of(source, table):
+    for key, value in rows:
         found.add(key, value)
         since += 1
         while other is not None and other[0] < key:

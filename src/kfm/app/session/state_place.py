@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kfm.config import Resolved
 
 TABLE, KEY = "meta", PLACE
+RESTORE = "backup "  # begins the name of a move that is a restore
 LEAVING = {"state": "state is", "objects": "objects are", "publish": "published files are"}
 
 
@@ -95,6 +96,11 @@ def problem_of_place(place: Place, now_ms: int) -> KfmError | None:
     if place.status == "moved":
         return Refused(
             f"the state was moved to {place.other}", hint=f"change kfm.yml to `state: {place.other}`", moved=place.other
+        )
+    if place.status == "arriving" and place.move.startswith(RESTORE):
+        return Refused(
+            f"the state here is an unfinished restore from {place.other}",
+            hint=f"type `kfm restore {place.other}` again; or remove this state",
         )
     if place.status in ("arriving", "sealed"):
         return Refused(

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from kfm.app.session import session as session_module
 from kfm.app.session.backends import lock_of
 from kfm.app.session.session import open_session
-from kfm.config import load
+from kfm.config import Resolved, load
+from kfm.model.ports import Outside
 from kfm.store.locks import FileLock
+from kfm.store.state import StoredState
 from kfm.store.state_lock import StateLock
 from tests.app.servers.sites import PASSWORD, Site
 
@@ -34,6 +37,25 @@ def test_a_version_goes_from_its_source_to_the_public_folder_and_back(site: Site
 def test_a_dry_run_writes_nothing_into_the_server(site: Site) -> None:
     site.typed("run", "rain", "--dry-run")
     assert "no run" in site.typed("runs", "list").lower() or "rain" not in site.typed("runs", "list")
+
+
+def test_a_first_version_that_is_published_while_a_session_opens_is_no_mistake(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PASSWORD, site.environment[PASSWORD])
+    real, names = session_module.open_public, list[str]()
+
+    def open_public(resolved: Resolved, state: StoredState) -> Outside:
+        site.typed("run", "rain")  # another process, between the look into the state and the look at the public folder
+        site.typed("publish", "rain")
+        found = real(resolved, state)
+        names.extend(found.datasets())
+        return found
+
+    monkeypatch.setattr(session_module, "open_public", open_public)
+    with open_session(load(str(site.folder / "kfm.yml"), {}), mode="read") as session:
+        assert not list(session.state.ledger.entries()), "it shows the state as of its opening"
+    assert names == ["rain"]
 
 
 def test_locks_of_several_machines_are_in_the_state(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,11 @@ and at every boundary."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.server
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -46,46 +46,90 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-def read_elsewhere(site: Site, folder: Path) -> dict[str, Any]:
+class Held:
+    """A web server with one file, which it promises and does not send while it is held."""
+
+    def __init__(self) -> None:
+        self.asked, self.let_go = threading.Event(), threading.Event()
+        outer, body = self, b"station\nKS-01\n"
+
+        class Handler(_Quiet):
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.send_header("Content-Type", "text/csv")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                outer.asked.set()
+                outer.let_go.wait()
+                with contextlib.suppress(OSError):  # whoever asked was killed
+                    self.wfile.write(body)
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self._server.server_port}/late.csv"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def __enter__(self) -> Held:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.let_go.set()
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def read_elsewhere(site: Site, folder: Path, *key: str) -> dict[str, Any]:
     """What a third process on another machine says of the job's end, by Postgres and S3 alone."""
     other = site.copied(folder)
     (run,) = [one for one in other.said("runs", "list") if one["op"] == "ingest"]
     receipt: dict[str, Any] = other.said("runs", "receipt", run["run"])
     assert receipt["status"] == "SUCCESS"
-    assert "station,inches\nKS-00000,0.0\n" in other.typed("cat", "rain")
+    assert "station,inches\nKS-00000,0.0\n" in other.typed("cat", "rain", *key)
     return receipt
 
 
-def check_bucket(site: Site, receipt: dict[str, Any]) -> None:
+def check_bucket(site: Site, receipt: dict[str, Any], files: int = 1) -> None:
     """The bucket has each thing once: the object, the public file, the pointer, and the receipt at the seed's path."""
     names = site.names()
     day = receipt["started_at"][:10].replace("-", "/")
     assert names.count(f"objects/receipts/ingest.pull_source/{day}/{receipt['run_id']}.json") == 1
     assert len([name for name in names if name.startswith("objects/receipts/ingest.pull_source/")]) == 1
     assert "public/datasets/rain/current.json" in names
-    assert len([name for name in names if name.endswith(".csv")]) == 1
+    assert len([name for name in names if name.endswith(".csv")]) == files
     assert not [name for name in names if "receipts" in name and name.startswith("public/")]
 
 
 def test_a_job_goes_through_redis_postgres_and_s3_although_its_worker_is_killed(
     seaweed: Seaweed, source: str, tmp_path: Path
 ) -> None:
-    with redis_server(tmp_path / "redis") as redis:
+    with redis_server(tmp_path / "redis") as redis, Held() as held:
         site = Site(tmp_path / "one", store=seaweed.endpoint, queue=redis.url, source=source, promote="auto")
+        # A second source, which is fetched after the first one.
+        late = f"{{uri: '{held.address}', format: csv, contract: {{columns: [{{name: station}}]}}}}"
+        late = f"      zz_late: {late}\n    outputs:\n      late: {{from: zz_late}}"
+        site.config = site.config.replace("    outputs:", late).replace(
+            "allow: [", f"allow: ['{held.address.split('/')[2]}', "
+        )
+        site.write()
         job = site.typed(*JOB).splitlines()[0]
         second = site.copied(tmp_path / "two")
         worker = second.begun("workers", "run", "--concurrency", "1")
-        until = time.monotonic() + 60
-        while not site.names("objects/sha256"):  # the source is fetched: the run is in the middle
-            assert worker.poll() is None and time.monotonic() < until, worker.communicate()[0]
-            time.sleep(0.005)
+        while not held.asked.wait(1):  # it cannot end before the server lets go
+            assert worker.poll() is None, worker.communicate()[0]
         worker.send_signal(signal.SIGKILL)
         worker.communicate()
+        held.let_go.set()
+        assert site.names("objects/sha256"), "the first source lies in the bucket"
+        assert site.said("jobs", "show", job)["job"]["attempts"] == 1
         before = [one["status"] for one in site.said("runs", "list")]
-        second.typed("run", "--once", module="workers")
-        receipt = read_elsewhere(site, tmp_path / "three")
-        check_bucket(site, receipt)
-        assert before != ["SUCCESS", "SUCCESS"], "the worker had ended before it was killed"
+        worker = second.begun("workers", "run", "--concurrency", "1")  # it waits for the end of the dead one's lease
+        while site.said("jobs", "show", job)["job"]["state"] != "ended":
+            assert worker.poll() is None, worker.communicate()[0]
+        worker.send_signal(signal.SIGTERM)
+        said, _ = worker.communicate(timeout=60)
+        assert worker.returncode == 0, said
+        receipt = read_elsewhere(site, tmp_path / "three", "rain")
+        check_bucket(site, receipt, files=2)
+        assert "SUCCESS" not in before, "the worker had ended before it was killed"
         assert site.said("jobs", "show", job)["job"]["attempts"] == 2
         assert receipt["correlation_id"]
 

@@ -151,15 +151,33 @@ def open_session(
 def check_not_empty(session: Session) -> None:
     """Raise Refused if the state is empty and its places are not: the address or the schema is probably mistyped, and
     an empty state would publish what was withdrawn, remove what is public, and count its runs from the start."""
-    if next(iter(session.state.ledger.entries(limit=1)), None) is not None:
+    if not _is_empty(session.state):
         return
     config, outside = session.config, open_public(session.resolved, session.state)
-    hint = "check `state` and `postgres.schema` in kfm.yml; a new installation needs a place of its own"
+    what = ""
     if names := outside.datasets():
-        what = f"published files of {len(names)} dataset{'s' if len(names) > 1 else ''}"
-        raise Refused(f"the state is empty, and {what} are at {config.publish}", hint=hint)
-    if config.objects.startswith("s3:") and outside.names("receipts"):
-        raise Refused(f"the state is empty, and receipts of another state are at {config.objects}", hint=hint)
+        what = f"published files of {len(names)} dataset{'s' if len(names) > 1 else ''} are at {config.publish}"
+    elif config.objects.startswith("s3:") and outside.names("receipts"):
+        what = f"receipts of another state are at {config.objects}"
+    if what and _is_empty_now(session):
+        raise Refused(
+            f"the state is empty, and {what}",
+            hint="check `state` and `postgres.schema` in kfm.yml; a new installation needs a place of its own",
+        )
+
+
+def _is_empty(state: StoredState) -> bool:
+    return next(iter(state.ledger.entries(limit=1)), None) is None
+
+
+def _is_empty_now(session: Session) -> bool:
+    """Open the state again and look: a session that reads shows it as of its own opening, and another process may have
+    published the first version since."""
+    tables = open_tables(session.resolved, "read")
+    try:
+        return _is_empty(StoredState(tables, session.clock.now_ms))
+    finally:
+        tables.close()
 
 
 def session_on(

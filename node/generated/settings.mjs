@@ -25,6 +25,8 @@ export const Day = literal("fri", "mon", "sat", "sun", "thu", "tue", "wed");
 export const Cadence = literal("annual", "daily", "real-time", "static", "weekly");
 export const Level = literal("closed", "generalised", "public", "restricted");
 export const SINKS = [["catalog", "catalog"], ["pages", "pages"], ["worker_receipts", "worker-receipts"], ["graph", "graph"], ["openlineage.file", "openlineage.file"], ["openlineage.url", "openlineage.http"]];
+export const PUBLIC_NAMES = ["datasets"];
+export const PRIVATE_NAMES = ["sha256", "receipts", "events"];
 
 export const ExpectedVariable = record("ExpectedVariable", {
   name: bounded(text, {"min": 1, "max": 1000}),

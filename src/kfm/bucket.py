@@ -205,14 +205,17 @@ class Bucket:
                     yield _found(meta, {})
 
     def folders(self, folder: str) -> list[str]:
-        """Return the names of the folders in a folder."""
+        """Return the names of the folders in a folder, in order."""
+        return sorted(each.rstrip("/").rpartition("/")[2] for each in self._listed(folder)["common_prefixes"])
+
+    def files(self, folder: str) -> list[str]:
+        """Return the names of the objects directly in a folder, in order."""
+        return sorted(each["path"].rpartition("/")[2] for each in self._listed(folder)["objects"])
+
+    def _listed(self, folder: str) -> Any:
         import obstore
 
-        def answered() -> list[str]:
-            answer = obstore.list_with_delimiter(self.store, folder)
-            return sorted(each.rstrip("/").rpartition("/")[2] for each in answer["common_prefixes"])
-
-        return self._repeated("list objects", answered)
+        return self._repeated("list objects", lambda: obstore.list_with_delimiter(self.store, folder))
 
     def _repeated(self, doing: str, work: Callable[[], T], attempts: int = 1) -> T:
         """Return what the work returns. obstore itself tries again what may be sent twice blindly; `attempts` is for

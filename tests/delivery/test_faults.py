@@ -20,7 +20,7 @@ from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.datasets import public_retention
 from kfm.app.session.session import Session
 from kfm.fsio import Fs
-from kfm.sinks.catalog_files import CatalogFolder
+from kfm.sinks.folder_tree import FolderTree
 from tests.crash.harness import Ended, Voice, in_child
 from tests.crash.points import Points, boundary, die, install
 from tests.delivery.sites import Site
@@ -167,7 +167,7 @@ class SaysNo(Fs):
 
 def told_on(site: Site, monkeypatch: pytest.MonkeyPatch, disk: SaysNo) -> list[str]:
     with monkeypatch.context() as patched:
-        patched.setattr(CatalogFolder.__init__, "__defaults__", (disk,))
+        patched.setattr(FolderTree.__init__, "__defaults__", (disk,))
         with site.open() as session:
             return [problem.code for problem in report_to_sinks(session)]
 

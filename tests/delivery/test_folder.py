@@ -60,20 +60,20 @@ def test_a_newer_version_is_current_and_the_older_one_is_linked(site: Site) -> N
 
 
 def test_after_one_changed_key_only_what_changed_is_written(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kfm.sinks.catalog_files import CatalogFolder
+    from kfm.sinks.folder_tree import FolderTree
 
     with site.open() as session:
         for text in "uvw":
             site.publish(session, rows(40, k7=text))
         before = {path: (site.folder / "catalog" / path).stat().st_ino for path in site.catalog}
         looked: list[str] = []
-        real = CatalogFolder._place
+        real = FolderTree._place
 
-        def place(sink: CatalogFolder, path: str) -> str:
+        def place(tree: FolderTree, path: str) -> str:
             looked.append(path)
-            return real(sink, path)
+            return real(tree, path)
 
-        monkeypatch.setattr(CatalogFolder, "_place", place)
+        monkeypatch.setattr(FolderTree, "_place", place)
         site.publish(session, rows(40, k7="x"))
     after = {path: (site.folder / "catalog" / path).stat().st_ino for path in site.catalog}
     written = {path for path, inode in after.items() if before.get(path) != inode}

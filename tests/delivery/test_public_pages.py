@@ -183,15 +183,16 @@ def test_no_page_where_there_is_no_folder(site: Site, capsys: pytest.CaptureFixt
     config = site.folder / "kfm.yml"
     config.write_text("publish: noop\n" + config.read_text())
     assert kfm(site, "run") == 3
-    assert "pages need a public folder" in capsys.readouterr().err
+    assert "pages need a public folder or bucket" in capsys.readouterr().err
 
 
 DYING = """
 import os, signal, sys
-from kfm.sinks import catalog_files
+from kfm.sinks.catalog_files import CatalogFiles
+from kfm.sinks.folder_tree import FolderTree
 wanted, seen = int(os.environ["DIE_AT"]), 0
-def dying(name):
-    real = getattr(catalog_files.CatalogFolder, name)
+def dying(owner, name):
+    real = getattr(owner, name)
     def call(self, *words):
         global seen
         for do in (None, real):
@@ -200,9 +201,10 @@ def dying(name):
                 os.kill(os.getpid(), signal.SIGKILL)
             if do:
                 return do(self, *words)
-    setattr(catalog_files.CatalogFolder, name, call)
-for name in ("send", "_write", "_remove"):
-    dying(name)
+    setattr(owner, name, call)
+dying(CatalogFiles, "send")
+dying(FolderTree, "write")
+dying(FolderTree, "remove")
 from kfm.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """

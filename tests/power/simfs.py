@@ -380,6 +380,9 @@ class SimLock:
             raise PowerCut
         return self._held.setdefault(self._path, self) is self
 
+    def is_held(self, tx: object) -> bool:
+        return self._held.get(self._path) is self
+
     def release(self) -> None:
         if self._fs.dead:
             raise PowerCut

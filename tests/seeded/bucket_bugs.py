@@ -23,6 +23,24 @@ BUCKETS: dict[str, Bug] = {
         "if False:",
         f"{PUBLISHED}::test_a_writer_whose_lock_expired_takes_back_what_was_withdrawn_meanwhile",
     ),
+    "a page in a bucket replaces what others wrote meanwhile": Bug(
+        "kfm.sinks.bucket_tree:BucketTree._write",
+        "self._bucket.replace(path, body, found.etag, attributes)",
+        "self._bucket.write(path, body, attributes)",
+        "tests/sinks/test_file_trees.py::test_what_others_wrote_since_it_was_looked_at_is_not_replaced",
+    ),
+    "an altered page in a bucket is believed": Bug(
+        "kfm.sinks.bucket_tree:BucketTree._is_unknown",
+        "return not recognises(",
+        "return False and not recognises(",
+        "tests/delivery/test_bucket_pages.py::test_a_page_that_the_archive_wrote_stays_and_is_named",
+    ),
+    "pages in a bucket are cached by browsers": Bug(
+        "kfm.sinks.bucket_tree:BucketTree._write",
+        '"Cache-Control": "no-cache", ',
+        "",
+        "tests/sinks/test_file_trees.py::test_a_browser_asks_again_and_is_told_what_a_file_is",
+    ),
     "a removal whose answer was lost is not repeated": Bug(
         "kfm.bucket:Bucket.remove",
         "delete, ATTEMPTS)",

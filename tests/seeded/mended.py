@@ -397,7 +397,7 @@ MENDED: dict[str, Bug] = {
     ),
     "a foretold rollback would write what is there": Bug(
         "kfm.cli.run_report:show_effects",
-        "there = [effect for effect in effects if is_there(session, effect)]",
+        "there = already_published(session, effects)",
         "there: list[Effect] = []",
         f"{SMALL}::test_a_predicted_rollback_separates_files_that_are_there_from_files_it_would_write",
     ),

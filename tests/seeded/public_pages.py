@@ -6,6 +6,7 @@ from tests.seeded.planting import Bug
 
 PAGES = "tests/delivery/test_page_content.py"
 METADATA = "tests/delivery/test_public_metadata.py"
+TAKEN_OVER = "tests/delivery/test_taken_over.py"
 MASKED_PAGES = "tests/engine/protected/test_public_description.py"
 
 PUBLIC_PAGES: dict[str, Bug] = {
@@ -62,6 +63,30 @@ PUBLIC_PAGES: dict[str, Bug] = {
         "_pass_over(session)",
         "set()",
         "tests/delivery/test_shown_by_default.py::test_a_run_that_publishes_nothing_opens_neither_catalog_nor_pages",
+    ),
+    "what a late report wrote stays": Bug(
+        "kfm.delivery.followers:_Following._is_held",
+        "if self._lock.is_held(tx):",
+        "if True:",
+        f"{TAKEN_OVER}::test_what_a_late_report_shows_of_a_withdrawn_dataset_is_removed[public]",
+    ),
+    "a late report is forgotten when it fails": Bug(
+        "kfm.delivery.followers:_Following._send_again",
+        "tx.outbox.wait(name, entry.index)",
+        "pass",
+        f"{TAKEN_OVER}::test_a_late_report_that_fails_is_put_right_by_the_next",
+    ),
+    "a late catalog is taken for what was noted": Bug(
+        "kfm.delivery.catalog_follower:CatalogLetters.forget",
+        'tx.outbox.keep_note(CATALOG, dataset, b"")',
+        "pass",
+        f"{TAKEN_OVER}::test_what_a_late_report_shows_of_another_version_goes[publish-catalog]",
+    ),
+    "what a late build wrote stays": Bug(
+        "kfm.delivery.followers:in_turn",
+        "if is_held:",
+        "if True:",
+        f"{TAKEN_OVER}::test_a_late_build_is_done_again[public]",
     ),
     "pages replace the archive's own index": Bug(
         "kfm.app.metadata.pages_sink:_sink",

@@ -14,8 +14,8 @@ import pytest
 
 from kfm.bucket import Bucket
 from kfm.errors import BadInput, Corrupt, KfmError, Moved
-from kfm.model.ports import PublicFile, Publisher
-from kfm.sinks import bucket_publisher
+from kfm.model.ports import PublicFile, Publisher, Tx
+from kfm.sinks import bucket_files
 from kfm.sinks.bucket_publisher import BucketPublisher
 from kfm.sinks.folder_publisher import FilesPublisher
 from kfm.sinks.noop import NoopPublisher
@@ -314,6 +314,9 @@ class NoLock:
     def take(self) -> bool:
         return True
 
+    def is_held(self, tx: Tx) -> bool:
+        return False
+
     def release(self) -> None:
         pass
 
@@ -369,7 +372,7 @@ def test_a_browser_is_told_what_a_file_is(seaweed: Seaweed) -> None:
         found = bucket.find(name)
         assert found is not None
         assert found.attributes["Content-Type"] == (kind or "application/octet-stream")
-        assert found.attributes[bucket_publisher.SUM] == digest(b"x")
+        assert found.attributes[bucket_files.SUM] == digest(b"x")
     publisher.update_metadata(POINTER, pointer(1), "k")
     found = bucket.find(POINTER)
     assert found is not None and found.attributes["Cache-Control"] == "no-cache"

@@ -117,19 +117,15 @@ def show_delivered(screen: Screen, effects: list[Effect]) -> None:
         )
 
 
-def is_there(session: Session, effect: Effect) -> bool:
-    from kfm.app.runs.queries import is_published
-
-    return is_published(session, effect)
-
-
 def show_effects(session: Session, screen: Screen, receipts: list[Receipt], effects: list[Effect]) -> None:
     """Print what a dry run predicts: the refs that would move, and the public files that would change."""
+    from kfm.app.runs.queries import already_published
+
     moves = [(move.ref, short(move.before), short(move.after)) for receipt in receipts for move in receipt.moves]
     if moves:
         screen.line()
         screen.table(("would move", "from", "to"), moves)
-    there = [effect for effect in effects if is_there(session, effect)]
+    there = already_published(session, effects)
     for title, some in (("would write", [each for each in effects if each not in there]), ("is there already", there)):
         if some:
             screen.line()

@@ -50,6 +50,8 @@ SINKS = (
 
 
 AUTO = "auto"
+PUBLIC_NAMES = ("datasets",)  # in the public folder or bucket, besides pages and the catalog
+PRIVATE_NAMES = ("sha256", "receipts", "events")  # in the bucket of objects
 
 
 class Config(Record, frozen=True):
@@ -87,20 +89,23 @@ class Config(Record, frozen=True):
         str,
         Meta(
             max_length=4096,
-            description="file:PATH of the folder of catalog files, STAC and DCAT; auto: the folder `catalog` of the "
-            "public folder, or none without one; empty: none; Python only",
+            description="file:PATH of the folder of catalog files, STAC and DCAT; auto: `catalog` below the public "
+            "folder or bucket, or none without one; empty: none; Python only",
         ),
     ] = AUTO
     pages: Annotated[
         bool,
         Meta(
-            description="write an index.html per dataset and one of all into the public folder, if there is one; "
-            "Python only"
+            description="write an index.html per dataset and one of all into the public folder or bucket, if there "
+            "is one; Python only"
         ),
     ] = True
     public_url: Annotated[
         str,
-        Meta(max_length=2000, description="https address of the public folder; empty: pages use relative addresses"),
+        Meta(
+            max_length=2000,
+            description="https address of the public folder or bucket; empty: pages use relative addresses",
+        ),
     ] = ""
     archive: Annotated[ArchiveConfig, Meta(description="what pages and catalogs say about the archive itself")] = (
         ArchiveConfig()
@@ -209,13 +214,19 @@ def check(config: Config, document: Document) -> None:
     check_servers(document, {key: getattr(config, key) for key in SCHEMES}, config.postgres, config.redis)
     check_cluster(document, config.execute.cluster, config.state, config.objects, config.network.allow)
     if config.catalog:
-        check_location(document, "catalog", config.catalog, ("file",))
+        check_location(document, "catalog", config.catalog, ("file", "s3"))
+        if config.catalog.startswith("s3:") and not _folder(config.catalog).startswith(f"{_folder(config.publish)}/"):
+            document.refuse(
+                ("catalog",), "is in a bucket, and not below the address of `publish`", "take it out: auto is below it"
+            )
         if _is_taken(config, config.catalog):
             document.refuse(("catalog",), "is in a folder that KFM uses for something else", "choose another folder")
     if config.worker_receipts:
         _check_worker_receipts(document, config)
-    if config.pages and not _is_folder(config.publish):
-        document.refuse(("pages",), "need a public folder, and publish names none", "write publish: file:public")
+    if config.pages and not has_pages(config.publish):
+        document.refuse(
+            ("pages",), "need a public folder or bucket, and publish names none", "write publish: file:public"
+        )
     check_archive(document, config.public_url, config.archive)
     check_github(document, config.publish, config.github)
     check_graph(document, config.graph, config.neo4j, config.network.allow)
@@ -250,18 +261,25 @@ def check(config: Config, document: Document) -> None:
 
 
 def with_defaults(config: Config, document: Document) -> Config:
-    """Return the settings with the catalog and the pages that are on by default: where there is a public folder."""
-    if not _is_folder(config.publish):
+    """Return the settings with the catalog and the pages that are on by default: where there is a public folder
+    or bucket."""
+    if not has_pages(config.publish):
         catalog, pages = "" if config.catalog == AUTO else config.catalog, given(document.value, ("pages",))
         return msgspec.structs.replace(config, catalog=catalog, pages=pages and config.pages)
     if config.catalog != AUTO:
         return config
-    inside = f"{config.publish.rstrip('/')}/catalog"
+    inside = default_catalog(config)
     return msgspec.structs.replace(config, catalog="" if _is_taken(config, inside) else inside)
 
 
-def _is_folder(publish: str) -> bool:
-    return publish.startswith("file:")
+def default_catalog(config: Config) -> str:
+    """Return the address of the catalog next to the public files; empty if these are in no folder or bucket."""
+    return f"{config.publish.rstrip('/')}/catalog" if has_pages(config.publish) else ""
+
+
+def has_pages(publish: str) -> bool:
+    """Say whether pages and a catalog can be next to public files at this address."""
+    return publish.startswith(("file:", "s3:"))
 
 
 def _is_taken(config: Config, catalog: str) -> bool:
@@ -269,9 +287,13 @@ def _is_taken(config: Config, catalog: str) -> bool:
     folder it is allowed: both are served together.
     """
     here, public = _folder(catalog), _folder(config.publish)
-    taken = [_folder(config.objects), _folder(config.state), ".kfm", posixpath.join(public, "datasets")]
+    objects = _folder(config.objects)
+    taken = [_folder(config.state), ".kfm", *(posixpath.join(public, name) for name in PUBLIC_NAMES)]
+    # A bucket is shared more often than a folder: of a prefix, KFM takes only these names.
+    private = config.objects.startswith("s3:")
+    taken += [posixpath.join(objects, name) for name in PRIVATE_NAMES] if private else [objects]
     inside = any(here == folder or here.startswith(folder.rstrip("/") + "/") for folder in taken)
-    return inside or (here == public and config.publish.startswith("file:"))
+    return inside or (here == public and has_pages(config.publish))
 
 
 def _check_worker_receipts(document: Document, config: Config) -> None:

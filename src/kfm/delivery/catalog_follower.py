@@ -81,6 +81,13 @@ class CatalogLetters:
             tx.outbox.keep_note(CATALOG, dataset, canonical(catalogued))
         self._done = {}
 
+    def forget(self, tx: Tx, entries: Sequence[LedgerEntry]) -> None:
+        """Forget what was reported of these datasets, because another process changed their files at the same time.
+        The next report writes all their files again, and removes the others."""
+        for dataset in sorted({dataset for entry in entries for dataset in concerned(entry)}):
+            tx.outbox.keep_note(CATALOG, dataset, b"")
+        self._done = {}
+
     def of(self, dataset: str, proofs: Proofs | None = None) -> Cataloguing:
         moves = list(self._state.refs.history(refs.published(dataset)))
         if is_frozen(self._state, dataset):  # withdrawals are reported; later moves wait for the thaw

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
-from typing import Any, NamedTuple
+from itertools import islice, takewhile
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from kfm.clock import Clock, rfc3339
 from kfm.errors import Busy, Corrupt, Frozen, KfmError, Refused, Unavailable
@@ -21,9 +21,11 @@ from kfm.model.ports import Lock, Log, Sink, State, Tx
 from kfm.model.public_run import PublicRun
 from kfm.model.records import LedgerEntry
 
+T = TypeVar("T")
 ENTRIES = 256  # ledger entries between two moves of the cursor
 LETTERS = 1000  # messages in one batch, unless the sink wants more
 PATIENCE = 1000  # hundredths of a second to wait for another process that notifies the same sink
+TURNS = 3  # in which a report is made again whose lock another process took over meanwhile
 SOONEST_MS, LATEST_MS = 1_000, 3_600_000  # pauses between two tries of a sink that does not answer
 
 
@@ -36,6 +38,7 @@ class Follower(NamedTuple):
     lock: Callable[[], Lock]  # held while this sink is notified
     at_once: int = LETTERS  # messages in one batch
     note: Callable[[Tx], None] = lambda _tx: None  # keeps further notes, in the same transaction
+    forget: Callable[[Tx, Sequence[LedgerEntry]], None] = lambda _tx, _entries: None  # removes notes that may be false
 
 
 class Progress(NamedTuple):
@@ -93,8 +96,14 @@ def follow(state: State, follower: Follower, clock: Clock, log: Log, *, again: b
     try:
         if not following.has_something(again=again):
             return None
-        with taking_turns(follower, clock):
-            following.all(again=again)
+        for left in reversed(range(TURNS)):
+            try:
+                with taking_turns(follower, clock) as lock:
+                    following.all(lock, again=again)
+                break
+            except _TakenOver:
+                if not left:
+                    raise _taken_over() from None
     except Busy as problem:  # the process that holds the lock notifies the sink, or the next pass does
         return Busy(f"{name}: {problem.message}", hint=problem.hint)
     except KfmError as problem:
@@ -124,8 +133,37 @@ def _note(state: State, sink: str, problem: KfmError | None, now: int) -> None:
         )
 
 
+class _TakenOver(Exception):
+    """Another process took the lock of a sink over, while this one was stopped for longer than its lease."""
+
+
+class _Installation(Protocol):
+    @property
+    def state(self) -> State: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+
+def in_turn(follower: Follower, at: _Installation, work: Callable[[Lock], T]) -> T:
+    """Do work on a whole sink under its lock, and again if another process took the lock over meanwhile. Return what
+    the work returned."""
+    for _ in range(TURNS):
+        with taking_turns(follower, at.clock) as lock:
+            done = work(lock)
+            with at.state.transaction(durable=False) as tx:
+                is_held = lock.is_held(tx)
+            if is_held:
+                return done
+    raise _taken_over()
+
+
+def _taken_over() -> Busy:
+    return Busy("another process took it over meanwhile", hint="what was committed is kept and sent later")
+
+
 @contextmanager
-def taking_turns(follower: Follower, clock: Clock) -> Iterator[None]:
+def taking_turns(follower: Follower, clock: Clock) -> Iterator[Lock]:
     """Hold the lock of a sink, so that no other process notifies it meanwhile. Raise Busy if another process holds it
     for long."""
     lock = follower.lock()
@@ -139,7 +177,7 @@ def taking_turns(follower: Follower, clock: Clock) -> Iterator[None]:
             clock.sleep(0.01)
         else:
             raise Busy("another process notifies it now", hint="what was committed is kept and sent later")
-        yield
+        yield lock
     finally:
         lock.close()
 
@@ -152,6 +190,9 @@ class _Following:
         self._sink = follower.sink
         self._letters = follower.letters
         self._note = follower.note
+        self._forget = follower.forget
+        self._lock: Lock
+        self._mixed: Sequence[LedgerEntry] = ()  # entries whose messages came between those of another process
         self._at_once = follower.at_once
         self._now = now
         self._log = log
@@ -165,7 +206,12 @@ class _Following:
             or (again and next(outbox.dead(name), None) is not None)
         )
 
-    def all(self, *, again: bool) -> None:
+    def all(self, lock: Lock, *, again: bool) -> None:
+        self._lock = lock
+        if self._mixed:  # the process that had taken over may have noted its own messages since
+            with self._state.transaction(durable=False) as tx:
+                self._send_again(tx)
+            self._mixed = ()
         name, outbox = self._sink.name, self._state.outbox
         if again:
             self._older([letter.index for letter in outbox.dead(name)])
@@ -192,15 +238,42 @@ class _Following:
                 break
             except Frozen:
                 continue
+            except KfmError:  # some messages may have been sent
+                with self._state.transaction(durable=False) as tx:
+                    is_held = self._is_held(tx, entries)
+                if not is_held:
+                    raise _TakenOver from None
+                raise
         with self._state.transaction(durable=False) as tx:
-            for entry in told:
-                tx.outbox.clear(name, entry.index)
-            for entry in waiting:
-                tx.outbox.wait(name, entry.index)
-            for letter in dead:
-                tx.outbox.bury(name, letter)
-            self._note(tx)
-            tx.outbox.advance(name, last)
+            is_held = self._is_held(tx, entries)
+            if is_held:
+                for entry in told:
+                    tx.outbox.clear(name, entry.index)
+                for entry in waiting:
+                    tx.outbox.wait(name, entry.index)
+                for letter in dead:
+                    tx.outbox.bury(name, letter)
+                self._note(tx)
+                tx.outbox.advance(name, last)
+        if not is_held:
+            raise _TakenOver
+
+    def _is_held(self, tx: Tx, entries: Sequence[LedgerEntry]) -> bool:
+        """Return whether the lock is still held. If another process took it over, messages of these entries may have
+        come after its later ones: then all of them wait, and are sent once more as the state is then."""
+        if self._lock.is_held(tx):
+            return True
+        self._mixed = entries
+        self._send_again(tx)
+        return False
+
+    def _send_again(self, tx: Tx) -> None:
+        name, last = self._sink.name, max(self._mixed[-1].index, tx.outbox.cursor(self._sink.name))
+        mixed = takewhile(lambda entry: entry.index <= last, tx.ledger.entries(after=self._mixed[0].index - 1))
+        found = [entry for entry in mixed if is_followed(entry)]
+        for entry in found:
+            tx.outbox.wait(name, entry.index)
+        self._forget(tx, found)
 
     def _send(self, entries: Sequence[LedgerEntry]) -> list[DeadLetter]:
         """Send the messages of these ledger entries, and return those that the sink refuses. They are found by halving

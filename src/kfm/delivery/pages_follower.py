@@ -81,7 +81,8 @@ class PageLetters:
             for path, body in bodies.items():
                 yield Letter(index=index, run_id=run_id, dataset=dataset, key=path, body=body)
             kept = {**now[dataset].files, **now[dataset].more}
-            old = sorted({*page_paths(dataset), *before.more, *stale})
+            sent = self._done.get(dataset, _NOTHING).more  # and not noted: another process had taken over
+            old = sorted({*page_paths(dataset), *before.more, *sent, *stale})
             gone += [(dataset, path) for path in old if path not in kept]
         fronts = self.fronts({**known, **now})
         for path, body in fronts.items():
@@ -94,8 +95,13 @@ class PageLetters:
         self._done.update(now)
 
     def changeable(self) -> list[str]:
-        """Return the datasets that have pages, by name, except those that are frozen: their pages stay as they are."""
-        return sorted(name for name in self.told() if name and not is_frozen(self._state, name))
+        """Return the datasets that have pages, by name, except those that are frozen and public: their pages stay as
+        they are."""
+        return sorted(
+            name
+            for name in filter(None, self.told())
+            if not is_frozen(self._state, name) or not self._state.refs.at(refs.published(name))
+        )
 
     def _said(self) -> str:
         return digest(canonical(self._places()))
@@ -114,6 +120,13 @@ class PageLetters:
         cursor."""
         for dataset, paged in self._done.items():
             tx.outbox.keep_note(PAGES, dataset, canonical(paged))
+        self._done = {}
+
+    def forget(self, tx: Tx, entries: Sequence[LedgerEntry]) -> None:
+        """Forget what was reported of these datasets, because another process changed their files at the same time.
+        The next report writes all their files again, and removes the others."""
+        for dataset in sorted({dataset for entry in entries for dataset in concerned(entry)}):
+            tx.outbox.keep_note(PAGES, dataset, canonical(_NOTHING))
         self._done = {}
 
     def told(self) -> dict[str, Paged]:

@@ -88,6 +88,9 @@ class Lock(Protocol):
     def take(self) -> bool:
         """Take the lock; return False at once if another holder has it. Raise OSError if the file cannot be opened."""
 
+    def is_held(self, tx: Tx) -> bool:
+        """Return whether the lock that was taken is still this holder's: a lease may have run out."""
+
     def release(self) -> None: ...
 
     def close(self) -> None:
@@ -518,8 +521,7 @@ class Outside(Protocol):
         """Return the datasets with published files, as far as they can be recognised."""
 
     def digest_of_file(self, path: str) -> str | None:
-        """Return the digest of a receipt, a checkpoint or another exported file, empty if it cannot be read; None if
-        there is none."""
+        """Return the digest of a receipt, checkpoint or other exported file; empty if unreadable, None if absent."""
 
     def names(self, folder: str) -> list[str]:
         """Return the names of the exported files in a folder."""
@@ -549,8 +551,7 @@ class Publisher(Outside, Protocol):
         the publisher's lock before files get their names."""
 
     def remove_file(self, path: str, key: str, check: Callable[[], None]) -> None:
-        """Remove a file; a missing file is no error. `check` is called under the publisher's lock before the
-        removal."""
+        """Remove a file; a missing file is no error. `check` is called before, under the publisher's lock."""
 
     def remove_rest(self, folder: str, check: Callable[[], None]) -> None:
         """Remove everything left in the folder of a version whose files were removed, and the folder itself."""
@@ -559,8 +560,7 @@ class Publisher(Outside, Protocol):
         """Return whether a file with these bytes is there."""
 
     def sync_removed(self, check: Callable[[], None]) -> None:
-        """Make the removal of files outside the folders of versions durable, with what an interrupted write left next
-        to them."""
+        """Make removals outside the folders of versions durable, with what an interrupted write left next to them."""
 
     @property
     def shares_files(self) -> bool:

@@ -13,50 +13,24 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from functools import partial
 from itertools import chain
 from typing import Any
 
 import msgspec
 
-from kfm.bucket import AT_ONCE, Bucket, Found, ObjectStream, md5_of, sum_in
+from kfm.bucket import AT_ONCE, Bucket, Found, md5_of, sum_in
 from kfm.errors import Busy, Corrupt, Moved, StorageFailed, Unavailable
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest as digest_of
 from kfm.model.names import check_path
 from kfm.model.ports import Lock, PublicFile
 from kfm.model.records import Difference
+from kfm.sinks.bucket_files import AT_A_TIME, SUM, digest_of_bytes, media_type
 from kfm.sinks.noop import TracingPublisher, publish_turn
 
-SUM = "kfm-sha256"  # the metadata of an object that holds the digest of its bytes
 BATCH_FILES, BATCH_BYTES = 64, 16 << 20  # files that are written under one lock
-AT_A_TIME = 8  # requests
 ATTEMPTS = 50  # to replace a pointer that others replace too
-KINDS = {
-    "json": "application/json",
-    "jsonld": "application/ld+json",
-    "geojson": "application/geo+json",
-    "ndjson": "application/x-ndjson",
-    "csv": "text/csv; charset=utf-8",
-    "txt": "text/plain; charset=utf-8",
-    "md": "text/markdown; charset=utf-8",
-    "html": "text/html; charset=utf-8",
-    "css": "text/css; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
-    "svg": "image/svg+xml",
-    "png": "image/png",
-    "tif": "image/tiff",
-    "parquet": "application/vnd.apache.parquet",
-    "pmtiles": "application/vnd.pmtiles",
-    "gpkg": "application/geopackage+sqlite3",
-    "fgb": "application/vnd.flatgeobuf",
-    "nc": "application/netcdf",
-    "grib2": "application/wmo-GRIB2",
-    "zip": "application/zip",
-    "xml": "application/xml",
-    "ttl": "text/turtle; charset=utf-8",
-    "pdf": "application/pdf",
-    "gz": "application/gzip",
-}
 
 
 class BucketPublisher(TracingPublisher):
@@ -131,7 +105,7 @@ class BucketPublisher(TracingPublisher):
     def _write(self, path: str, digest: str, body: Iterable[bytes]) -> None:
         """Write a file whose name is free. Its bytes are checked before anything is visible."""
         start, rest = _start(body)
-        attributes = {"Content-Type": _kind(path), SUM: digest}
+        attributes = {"Content-Type": media_type(path), SUM: digest}
         if rest is not None:
             self._bucket.upload(path, _checked(chain([start], rest), digest), attributes)
         elif digest_of(start) != digest:
@@ -163,20 +137,7 @@ class BucketPublisher(TracingPublisher):
     def _digest(self, path: str, found: Found) -> str:
         """Return the digest that was stored together with the bytes; an object that was written by others has none, and
         is read."""
-        return found.attributes.get(SUM) or self._digest_of_bytes(path)
-
-    def _digest_of_bytes(self, path: str) -> str:
-        """Return the digest of an object's bytes, or an empty text if there is no object."""
-        total, gone = hashlib.sha256(), Unavailable(f"{path} was removed while it was read")
-        try:
-            with ObjectStream(self._bucket, path, gone) as file:
-                for part in file.parts():
-                    total.update(part)
-        except Unavailable as problem:
-            if problem is gone:
-                return ""
-            raise
-        return "sha256:" + total.hexdigest()
+        return found.attributes.get(SUM) or digest_of_bytes(self._bucket, path)
 
     def _set_aside(self, path: str, digest: str) -> None:
         """Give a receipt with other bytes another name, so that its own is free."""
@@ -206,7 +167,7 @@ class BucketPublisher(TracingPublisher):
             list(pool.map(self._bucket.remove, [each.path for each in self._bucket.below(folder)]))
 
     def digest_of_file(self, path: str) -> str | None:
-        return self._digest_of_bytes(check_path(path)) or None
+        return digest_of_bytes(self._bucket, check_path(path)) or None
 
     def names(self, folder: str) -> list[str]:
         return sorted(each.path[len(folder) + 1 :] for each in self._bucket.below(check_path(folder)))
@@ -220,7 +181,7 @@ class BucketPublisher(TracingPublisher):
         found = dict.fromkeys(expected, "missing") | {path: "foreign" for path in paths if path not in expected}
         known = [path for path in paths if path in expected]
         with ThreadPoolExecutor(AT_A_TIME) as pool:
-            for path, digest in zip(known, pool.map(self._digest_of_bytes, known), strict=True):
+            for path, digest in zip(known, pool.map(partial(digest_of_bytes, self._bucket), known), strict=True):
                 if digest == expected[path]:
                     del found[path]
                 elif digest:
@@ -231,7 +192,7 @@ class BucketPublisher(TracingPublisher):
         body = canonical(event)
         digest = digest_of(body)
         path = f"events/{digest_of(key.encode())[7:39]}.json"
-        self._bucket.create(path, body, {"Content-Type": _kind(path), SUM: digest})
+        self._bucket.create(path, body, {"Content-Type": media_type(path), SUM: digest})
         self._note("emit_event", str(event.get("type", "")), digest, len(body), key)
 
     def update_metadata(self, target: str, value: dict[str, Any], key: str) -> None:
@@ -241,7 +202,7 @@ class BucketPublisher(TracingPublisher):
         check_path(target)
         body = canonical(value)
         name = digest_of(body)
-        attributes = {"Content-Type": _kind(target), "Cache-Control": "no-cache", SUM: name}
+        attributes = {"Content-Type": media_type(target), "Cache-Control": "no-cache", SUM: name}
         for _ in range(ATTEMPTS):
             if (kept := self._bucket.read(target)) is None:
                 done = bool(self._bucket.create(target, body, attributes))
@@ -296,11 +257,6 @@ def _batches(files: Iterable[PublicFile]) -> Iterator[list[PublicFile]]:
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def _kind(path: str) -> str:
-    """Return the media type by which a browser shows a file."""
-    return KINDS.get(path.rpartition(".")[2], "application/octet-stream")
 
 
 def _seq_in(body: bytes) -> int:

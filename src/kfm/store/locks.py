@@ -11,10 +11,14 @@ import contextlib
 import errno
 import os
 import threading
+from typing import TYPE_CHECKING
 
 import apsw
 
 from kfm.errors import StorageFailed
+
+if TYPE_CHECKING:
+    from kfm.model.ports import Tx
 
 # Such locks belong to the process: closing the file through another handle releases them. So one thread at a time
 # creates the file and opens it with SQLite, and no other code opens it.
@@ -46,6 +50,9 @@ class FileLock:
             self.close()
             raise self._why(problem) from problem
         return True
+
+    def is_held(self, tx: Tx) -> bool:  # noqa: ARG002 - the system keeps a file lock as long as its holder lives
+        return self._db is not None
 
     def release(self) -> None:
         try:

@@ -15,7 +15,7 @@ from kfm.errors import Busy, Conflict, KfmError
 from kfm.store.process_identity import this_process
 
 if TYPE_CHECKING:
-    from kfm.model.ports import State
+    from kfm.model.ports import State, Tx
     from kfm.model.records import Lease
 
 TTL_MS = 30_000
@@ -42,6 +42,11 @@ class StateLock:
         self._ended = ended = threading.Event()
         threading.Thread(target=self._renew, args=(self._lease, ended), name=self._scope, daemon=True).start()
         return True
+
+    def is_held(self, tx: Tx) -> bool:
+        """Return whether nobody took the lock over. One that only ran out is still held: nobody wrote meanwhile."""
+        found = tx.leases.of(self._scope)
+        return self._lease is not None and found is not None and found.token == self._lease.token
 
     def release(self) -> None:
         self.close()

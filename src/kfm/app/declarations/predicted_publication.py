@@ -69,9 +69,7 @@ def predict(session: Session, dataset: str) -> Predicted:
 def page_of(session: Session, dataset: str) -> str:
     """Return where the page of a dataset will be."""
     config = session.config
-    scheme, _ = session.resolved.location(config.publish)
-    if not config.pages or scheme != "file":
+    if not config.pages:
         return ""
-    if config.public_url:
-        return f"{config.public_url.rstrip('/')}/{page_paths(dataset)[0]}"
-    return f"{config.publish.partition(':')[2].rstrip('/')}/{page_paths(dataset)[0]}"
+    place = config.public_url or config.publish.removeprefix("file:")
+    return f"{place.rstrip('/')}/{page_paths(dataset)[0]}"

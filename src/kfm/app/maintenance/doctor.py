@@ -185,11 +185,19 @@ def page_verdicts(session: Session) -> list[CheckResult]:
 
     found = left_files(session)
     verdicts = [CheckResult(check="pages", ok=True, found=left_line(found), why=LEFT_CURE)] if found else []
-    scheme, folder = session.resolved.location(session.resolved.config.publish)
-    if not session.resolved.config.catalog and scheme == "file" and Path(folder, "catalog", "catalog.json").exists():
-        cure = "remove the folder `catalog` of the public folder, or take `catalog:` out of kfm.yml"
+    if not session.resolved.config.catalog and _has_old_catalog(session):
+        cure = "remove the folder `catalog` next to the public files, or take `catalog:` out of kfm.yml"
         verdicts.append(CheckResult(check="catalog", ok=False, found="switched off; its files are public", why=cure))
     return verdicts
+
+
+def _has_old_catalog(session: Session) -> bool:
+    """Return whether a catalog that is switched off is public. A bucket is not asked: the state knows what was written
+    there and not yet removed."""
+    scheme, folder = session.resolved.location(session.config.publish)
+    if scheme == "s3":
+        return next(session.state.outbox.notes("catalog"), None) is not None
+    return scheme == "file" and Path(folder, "catalog", "catalog.json").exists()
 
 
 def code_verdicts(session: Session) -> list[CheckResult]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,11 +34,18 @@ def places_of_public(session: Session) -> Places:
 
 def _catalog(resolved: Resolved) -> str:
     """Return the path of the catalog below the public folder; empty if it is not there."""
-    scheme, public = resolved.location(resolved.config.publish)
-    if scheme != "file" or not resolved.config.catalog:
-        return ""
-    path = os.path.relpath(resolved.location(resolved.config.catalog)[1], public).replace(os.sep, "/")
-    return "" if path.startswith("..") else path
+    path = relative(resolved, resolved.config.publish, resolved.config.catalog) if resolved.config.catalog else ".."
+    return "" if path is None or path.startswith("..") else path
+
+
+def relative(resolved: Resolved, start: str, url: str) -> str | None:
+    """Return the path that leads from one folder, or one prefix of a bucket, to another; None if none does."""
+    here, there = resolved.location(start), resolved.location(url)
+    if here[0] == there[0] == "file":
+        return os.path.relpath(there[1], here[1]).replace(os.sep, "/")
+    if here[0] == there[0] == "s3" and here[1].partition("/")[0] == there[1].partition("/")[0]:
+        return posixpath.relpath(there[1], here[1])
+    return None
 
 
 def archive_places(resolved: Resolved, public: str, outline: tuple[Line, ...] = ()) -> Places:

@@ -10,70 +10,79 @@ from typing import Any
 
 import msgspec
 
-from kfm.app.metadata.archive_places import archive_places
-from kfm.app.session.backends import sink_lock
+from kfm.app.metadata.archive_places import archive_places, relative
+from kfm.app.session.backends import open_tree, sink_lock
 from kfm.app.session.datasets import public_retention
 from kfm.app.session.session import Session
+from kfm.config.config_file import default_catalog
 from kfm.delivery.catalog_content import Catalogued, Changes, roots
 from kfm.delivery.catalog_follower import CATALOG, CatalogLetters
-from kfm.delivery.followers import Follower, taking_turns
+from kfm.delivery.followers import Follower, in_turn
 from kfm.errors import BadInput, KfmError
 from kfm.model import refs
 from kfm.model.keys import digest
 from kfm.model.outbox_messages import Letter
+from kfm.model.ports import Lock
 from kfm.model.public_run import Places
 from kfm.model.records import Difference, Effect, RefEntry
 from kfm.projections import dcat, stac
 from kfm.projections.pages.file_marks import is_catalog_document
-from kfm.sinks.catalog_files import CatalogFolder
+from kfm.sinks.catalog_files import CatalogFiles
 
 AT_ONCE = 20_000  # files in one sync
 
 
 def catalog_follower(session: Session) -> Follower:
-    """Return the follower that keeps the catalog folder current. BadInput if no catalog is configured."""
+    """Return the follower that keeps the catalog current. BadInput if no catalog is configured."""
     messages = _messages(session)
     return Follower(
-        _sink(session), messages, sink_lock(session.resolved, session.state, CATALOG), AT_ONCE, messages.note
+        _sink(session),
+        messages,
+        sink_lock(session.resolved, session.state, CATALOG),
+        AT_ONCE,
+        messages.note,
+        messages.forget,
     )
 
 
-def _sink(session: Session, folder: str = "") -> CatalogFolder:
-    """Return the catalog folder. Before the first report to the configured one, files in it that KFM did not write
-    stop the report: the folder may be another catalog of the archive."""
-    found = _folder(session, folder)
-    is_new = not folder and os.path.isdir(found) and next(session.state.outbox.notes(CATALOG), None) is None
-    sink = CatalogFolder(found)
+def _sink(session: Session, folder: str = "") -> CatalogFiles:
+    """Return the catalog. Before the first report to the configured one, files in it that KFM did not write stop the
+    report: the place may be another catalog of the archive."""
+    sink = CatalogFiles(open_tree(session.resolved, _address(session, folder)))
+    is_new = not folder and next(session.state.outbox.notes(CATALOG), None) is None
     sink.recognises = is_catalog_document if is_new else None
     return sink
 
 
-def _folder(session: Session, folder: str = "") -> str:
-    said = session.resolved.config.catalog
+def _address(session: Session, folder: str = "") -> str:
+    """Return the address of the catalog, or of a folder that the operator named."""
     if folder:
-        return os.path.abspath(folder)
+        return folder_address(os.path.abspath(folder))
+    said = session.resolved.config.catalog
     if not said:
         raise BadInput("no catalog is configured", hint="set `catalog: file:catalog`, or name a folder with --out")
-    return session.resolved.location(said)[1]
+    return said
 
 
-def _messages(session: Session, folder: str = "") -> CatalogLetters:
-    return CatalogLetters(
-        session.state, session.objects, _places(session, _folder(session, folder)), partial(public_retention, session)
-    )
+def folder_address(folder: str) -> str:
+    """Return the address of a folder, given its absolute path."""
+    return f"file://{folder}"
+
+
+def _messages(session: Session, folder: str = "", address: str = "") -> CatalogLetters:
+    places = _places(session, address or _address(session, folder))
+    return CatalogLetters(session.state, session.objects, places, partial(public_retention, session))
 
 
 def catalog_messages(session: Session) -> CatalogLetters:
     """Return the builder of catalog messages, also if no catalog is configured."""
-    return _messages(session, "" if session.resolved.config.catalog else session.resolved.at("."))
+    return _messages(session, "" if session.config.catalog else session.resolved.at("."))
 
 
-def _places(session: Session, folder: str) -> Places:
-    """Return the addresses of public files, relative to the catalog folder."""
-    scheme, public = session.resolved.location(session.resolved.config.publish)
-    if scheme == "file":
-        return archive_places(session.resolved, os.path.relpath(public, folder).replace(os.sep, "/"))
-    return archive_places(session.resolved, "kfm://public")
+def _places(session: Session, address: str) -> Places:
+    """Return the addresses of public files, relative to the catalog where it leads there."""
+    public = relative(session.resolved, address, session.resolved.config.publish)
+    return archive_places(session.resolved, "kfm://public" if public is None else public)
 
 
 def datasets(session: Session) -> list[str]:
@@ -86,8 +95,7 @@ def build(session: Session, folder: str = "") -> dict[str, int]:
     Return the counts. The configured folder is locked meanwhile."""
     if folder:
         return _build(session, folder)
-    with taking_turns(catalog_follower(session), session.clock):
-        return _build(session)
+    return in_turn(catalog_follower(session), session, lambda _lock: _build(session))
 
 
 def _build(session: Session, folder: str = "") -> dict[str, int]:
@@ -125,21 +133,25 @@ def remove_catalog(session: Session, effects: list[Effect]) -> KfmError | None:
     from kfm.app.metadata.pages_sink import forget
     from kfm.app.metadata.sink_trace import traced
 
-    scheme, public = session.resolved.location(session.resolved.config.publish)
-    folder = os.path.join(public, CATALOG)
-    if scheme != "file" or not os.path.exists(os.path.join(folder, stac.ROOT)):
+    address = default_catalog(session.config)
+    if not address:
         return None
-    told, is_dry = [name for name, _ in session.state.outbox.notes(CATALOG)], session.mode != "write"
+    tree, is_dry = open_tree(session.resolved, address), session.mode != "write"
+    told = [name for name, _ in session.state.outbox.notes(CATALOG)]
     letters = [Letter(0, "", "", path, None) for path in (stac.ROOT, dcat.PATH)]
     letters += [Letter(0, "", "", f"{name}/", frozenset()) for name in told]
     lock = sink_lock(session.resolved, session.state, CATALOG)
-    follower = Follower(CatalogFolder(folder), _messages(session, folder), lock, AT_ONCE, lambda _tx: None)
+    follower = Follower(CatalogFiles(tree), _messages(session, address=address), lock, AT_ONCE)
     follower = traced(follower, effects, dry_run=is_dry)
+
+    def remove(_lock: Lock) -> None:
+        follower.sink.send(letters)
+        if not is_dry:
+            forget(session, CATALOG, told)
+
     try:
-        with taking_turns(follower, session.clock):
-            follower.sink.send(letters)
-            if not is_dry:
-                forget(session, CATALOG, told)
+        if next(tree.digests_of([stac.ROOT])) is not None:
+            in_turn(follower, session, remove)
     except KfmError as problem:
         return problem
     return None
@@ -147,11 +159,13 @@ def remove_catalog(session: Session, effects: list[Effect]) -> KfmError | None:
 
 def clear_place(session: Session) -> None:
     """Remove the catalog from the public place of this session, which is not the one in force any more."""
-    folder = os.path.join(session.resolved.location(session.resolved.config.publish)[1], CATALOG)
-    if session.resolved.location(session.resolved.config.publish)[0] == "file":
-        letters = [Letter(0, "", "", path, None) for path in (stac.ROOT, dcat.PATH)]
-        letters += [Letter(0, "", "", f"{name}/", frozenset()) for name, _ in session.state.outbox.notes(CATALOG)]
-        _sink(session, folder).send(letters)
+    if not (address := default_catalog(session.resolved.config)):
+        return
+    letters = [Letter(0, "", "", path, None) for path in (stac.ROOT, dcat.PATH)]
+    letters += [Letter(0, "", "", f"{name}/", frozenset()) for name, _ in session.state.outbox.notes(CATALOG)]
+    lock = sink_lock(session.resolved, session.state, CATALOG)
+    follower = Follower(CatalogFiles(open_tree(session.resolved, address)), _messages(session, address=address), lock)
+    in_turn(follower, session, lambda _lock: follower.sink.send(letters))
 
 
 def predicted_changes(session: Session, dataset: str, moves: Sequence[RefEntry]) -> tuple[Changes, bool]:
@@ -164,7 +178,7 @@ def differences(session: Session, folder: str = "") -> list[Difference]:
     """Return the files of the catalog that differ from the state. There are none before anything was published."""
     if not datasets(session):
         return []
-    sink, expected = CatalogFolder(_folder(session, folder)), {}
+    sink, expected = CatalogFiles(open_tree(session.resolved, _address(session, folder))), {}
     for path, body in _expected(session, _messages(session, folder)):
         if isinstance(body, bytes):
             expected[path] = digest(body)
@@ -182,9 +196,10 @@ def differences_of(session: Session, dataset: str) -> list[Difference]:
         return []
     now = _messages(session).standing(dataset)
     expected = {path: digest(body) for path, body in now.documents() if isinstance(body, bytes)}
+    sink = CatalogFiles(open_tree(session.resolved, _address(session)))
     return [
         Difference(dataset=dataset, path=path, kind=kind)  # type: ignore[arg-type]
-        for path, kind in CatalogFolder(_folder(session)).differences(expected, dataset)
+        for path, kind in sink.differences(expected, dataset)
     ]
 
 

@@ -12,22 +12,23 @@ from itertools import islice
 import msgspec
 
 from kfm.app.metadata.archive_places import places_of_public
-from kfm.app.session.backends import sink_lock
+from kfm.app.session.backends import open_tree, sink_lock
 from kfm.app.session.datasets import public_retention
 from kfm.app.session.session import Session
-from kfm.delivery.followers import Follower, taking_turns
+from kfm.config.config_file import has_pages
+from kfm.delivery.followers import Follower, in_turn
 from kfm.delivery.pages_follower import PAGES, Paged, PageLetters
 from kfm.delivery.public_files import concerned
 from kfm.errors import KfmError
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.outbox_messages import Letter
-from kfm.model.ports import Tx
+from kfm.model.ports import Lock, Tx
 from kfm.model.records import Difference, Effect
 from kfm.projections.file_paths import PAGE
 from kfm.projections.pages.file_marks import is_marked
 from kfm.projections.pages.public_addresses import SITEMAP
-from kfm.sinks.catalog_files import CatalogFolder
+from kfm.sinks.catalog_files import CatalogFiles
 
 LEFT = "left"  # the notes about files that are left as they are, by sink
 LEFT_CURE = "move it away and run `kfm catalog build`, or set pages: false"
@@ -35,8 +36,8 @@ _NONE = Paged(files={})
 _NAMED = 3  # of the files that were left
 
 
-class PublicPages(CatalogFolder):
-    """The public folder as a sink for pages."""
+class PublicPages(CatalogFiles):
+    """The public folder or bucket as a sink for pages."""
 
     name = PAGES
     leaves_foreign = True
@@ -54,13 +55,15 @@ def pages_follower(session: Session) -> Follower:
         messages.note(tx)
         _keep_left(session, tx, sink)
 
-    return Follower(sink, messages, sink_lock(session.resolved, session.state, PAGES), note=note)
+    return Follower(
+        sink, messages, sink_lock(session.resolved, session.state, PAGES), note=note, forget=messages.forget
+    )
 
 
 def _sink(session: Session, *, repairs: bool = False) -> PublicPages:
-    """Return the public folder. A report replaces no file that KFM did not write. A repair leaves only those that a
-    report has left: any other was a page, and was altered since."""
-    sink = PublicPages(session.resolved.location(session.resolved.config.publish)[1])
+    """Return the public folder or bucket. A report replaces no file that KFM did not write. A repair leaves only those
+    that a report has left: any other was a page, and was altered since."""
+    sink = PublicPages(open_tree(session.resolved, session.config.publish))
     left = left_files(session) if repairs else []
     sink.recognises = lambda path, head: (repairs and path not in left) or is_marked(path, head)
     return sink
@@ -139,12 +142,16 @@ def build(session: Session, *, repairs: bool = False) -> int:
     were altered beyond recognition."""
     follower, messages = pages_follower(session), _messages(session)
     sink = _sink(session, repairs=repairs)
-    with taking_turns(follower, session.clock):
+
+    def write(lock: Lock) -> int:
         sink.send(list(messages.letters(messages.changeable())))
         with session.state.transaction() as tx:
-            messages.note(tx)
-            _keep_left(session, tx, sink)
-    return sink.written + sink.removed
+            if lock.is_held(tx):
+                messages.note(tx)
+                _keep_left(session, tx, sink)
+        return sink.written + sink.removed
+
+    return in_turn(follower, session, write)
 
 
 def remove_pages(session: Session, effects: list[Effect]) -> KfmError | None:
@@ -153,17 +160,20 @@ def remove_pages(session: Session, effects: list[Effect]) -> KfmError | None:
     it, or None. The last publication of each dataset waits for pages that are on again."""
     from kfm.app.metadata.sink_trace import traced
 
-    if session.resolved.location(session.resolved.config.publish)[0] != "file":
+    if not has_pages(session.config.publish):
         return None
     told, is_dry = _messages(session).told(), session.mode != "write"
     own = sorted({path for each in told.values() for path in (*each.files, *each.more)} - {SITEMAP})
     fronts = (PAGE, SITEMAP) if SITEMAP in told.get("", _NONE).more else (PAGE,)
     follower = traced(pages_follower(session), effects, dry_run=is_dry)
+
+    def remove(_lock: Lock) -> None:
+        follower.sink.send([Letter(0, "", "", path, None) for path in (*fronts, *own)])
+        if not is_dry:
+            forget(session, PAGES, told)
+
     try:
-        with taking_turns(follower, session.clock):
-            follower.sink.send([Letter(0, "", "", path, None) for path in (*fronts, *own)])
-            if not is_dry:
-                forget(session, PAGES, told)
+        in_turn(follower, session, remove)
     except KfmError as problem:
         return problem
     return None
@@ -173,8 +183,9 @@ def clear_place(session: Session) -> None:
     """Remove the pages from the public place of this session, which is not the one in force any more."""
     told = _messages(session).told()
     own = sorted({path for each in told.values() for path in (*each.files, *each.more)})
-    with taking_turns(pages_follower(session), session.clock):
-        _sink(session).send([Letter(0, "", "", path, None) for path in dict.fromkeys((PAGE, SITEMAP, *own))])
+    letters = [Letter(0, "", "", path, None) for path in dict.fromkeys((PAGE, SITEMAP, *own))]
+    if has_pages(session.resolved.config.publish):
+        in_turn(pages_follower(session), session, lambda _lock: _sink(session).send(letters))
 
 
 def forget(session: Session, sink: str, told: Iterable[str]) -> None:

@@ -9,9 +9,9 @@ from kfm.delivery.followers import Follower
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.outbox_messages import Letter
-from kfm.model.ports import Sink
+from kfm.model.ports import Sink, Tx
 from kfm.model.records import Effect
-from kfm.sinks.catalog_files import CatalogFolder
+from kfm.sinks.catalog_files import CatalogFiles
 from kfm.sinks.receipt_files import ReceiptFiles
 
 
@@ -56,7 +56,7 @@ def _changes(sink: Sink, letter: Letter) -> Iterator[tuple[Any, str, str, bytes]
     key, body = f"{sink.name}/{letter.run_id}", letter.body
     if isinstance(sink, ReceiptFiles):
         yield "write_file", sink.target(letter.key), key, body
-    elif not isinstance(sink, CatalogFolder):
+    elif not isinstance(sink, CatalogFiles):
         yield "emit_event", sink.name, key, canonical(body)
     elif sink.leaves_foreign and sink.is_foreign(letter.key):
         return
@@ -73,6 +73,9 @@ class _NoLock:
     """Stands for the lock of a sink in a dry run, which notifies no sink."""
 
     def take(self) -> bool:
+        return True
+
+    def is_held(self, tx: Tx) -> bool:  # noqa: ARG002
         return True
 
     def release(self) -> None: ...

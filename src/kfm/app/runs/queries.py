@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -13,10 +11,12 @@ import msgspec
 
 from kfm.app.authority.run_setup import context_of
 from kfm.app.runs.trigger_request import new_trigger
+from kfm.app.session.backends import open_tree
 from kfm.app.session.datasets import dataset_updater
 from kfm.app.session.protection_files import readable_objects, readable_row
 from kfm.app.session.session import Session
-from kfm.errors import BadInput
+from kfm.config.config_file import has_pages
+from kfm.errors import BadInput, KfmError
 from kfm.model import refs
 from kfm.model.keys import scopes
 from kfm.model.manifests import entries, find
@@ -314,22 +314,21 @@ def frozen_by(session: Session, dataset: str) -> RefEntry | None:
     return None
 
 
-def is_published(session: Session, effect: Effect) -> bool:
-    """Return whether the public folder or the catalog already holds exactly the file that this effect would write."""
-    scheme, place = session.resolved.location(session.config.publish)
-    path = effect.target
-    if path.startswith("catalog/") and session.config.catalog:
-        scheme, place = session.resolved.location(session.config.catalog)
-        path = path.removeprefix("catalog/")
-    elif not path.startswith("datasets/") and not is_page(path):
-        return False
-    if scheme != "file" or effect.method != "write_file":
-        return False
-    total = hashlib.sha256()
-    try:
-        with open(os.path.join(place, *path.split("/")), "rb") as file:
-            while chunk := file.read(1 << 20):
-                total.update(chunk)
-    except OSError:
-        return False
-    return "sha256:" + total.hexdigest() == effect.digest
+def already_published(session: Session, effects: Sequence[Effect]) -> list[Effect]:
+    """Return the effects whose file the public folder or bucket, or the catalog, already holds exactly. A bucket that
+    does not answer is asked once."""
+    config, found = session.config, []
+    places = {"": config.publish if has_pages(config.publish) else "", "catalog/": config.catalog}
+    trees = {beginning: open_tree(session.resolved, url) for beginning, url in places.items() if url}
+    for effect in effects:
+        path = effect.target
+        beginning = "catalog/" if path.startswith("catalog/") and config.catalog else ""
+        is_ours = beginning or path.startswith("datasets/") or is_page(path)
+        if effect.method != "write_file" or not is_ours or beginning not in trees:
+            continue
+        try:
+            if trees[beginning].holds(path.removeprefix(beginning), effect.digest):
+                found.append(effect)
+        except KfmError:
+            del trees[beginning]
+    return found

@@ -20,6 +20,7 @@ from kfm.telemetry.log import EventLog, Sink, human, jsonl, tracebacks
 
 if TYPE_CHECKING:
     from kfm.model.ports import Bell
+    from kfm.sinks.file_tree import FileTree
     from kfm.store.filesystem_check import CheckResult
     from kfm.store.state import StoredState
     from kfm.store.stored_objects import StoredObjects
@@ -166,6 +167,19 @@ def _open_github(resolved: Resolved, state: State, files: Publisher, lock: Calla
         uploads=settings.uploads,
         is_latest=partial(_is_latest, state),
     )
+
+
+def open_tree(resolved: Resolved, url: str) -> FileTree:
+    """Return the place of pages or of a catalog: a folder, or a part of a bucket. Nothing is connected yet."""
+    scheme, place = resolved.location(url)
+    if scheme == "s3":
+        from kfm.app.session.servers import bucket_at
+        from kfm.sinks.bucket_tree import BucketTree
+
+        return BucketTree(partial(bucket_at, resolved, url))
+    from kfm.sinks.folder_tree import FolderTree
+
+    return FolderTree(place)
 
 
 def open_bell(resolved: Resolved, clock: Clock) -> Bell:

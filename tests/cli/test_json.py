@@ -35,7 +35,7 @@ LINES = {
     "kfm init": ["init", "elsewhere"],
     "kfm new": ["new", "updater", "well-logs"],
     "kfm add": ["add", "data/rain_gauges.csv", "--name", "rain", "--license", "CC0-1.0"],
-    "kfm remove": ["remove", "rain"],
+    "kfm remove": ["remove", "rain-gauges"],
     "kfm run": ["run"],
     "kfm resume": ["resume"],
     "kfm plan": ["plan", "rain-gauges"],
@@ -130,7 +130,7 @@ LINES = {
     "kfm review list": ["review", "list", "--all"],
     "kfm review show": ["review", "show", "ORDER"],
     "kfm review approve": ["review", "approve", "ORDER", "--key", "sue.key"],
-    "kfm review deploy": ["review", "deploy"],
+    "kfm review deploy": ["review", "deploy", "--key", "olli.key"],
     "kfm review reject": ["review", "reject", "ORDER", "--key", "sue.key"],
     "kfm keys new": ["keys", "new", "--person", "ada", "--role", "admin", "--out", "ada.key"],
     "kfm keys list": ["keys", "list"],
@@ -215,6 +215,8 @@ def laid_before(name: str, ran: Kfm) -> None:
     """What a command needs to find."""
     if name == "kfm search":
         indexed(ran)
+    if name == "kfm remove":
+        assert ran("rollback", "rain-gauges", "--to", "nothing").code == 0
     if name == "kfm restore":
         assert ran("backup", "../backups").code == 0
     if name == "kfm catalog validate":

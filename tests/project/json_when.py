@@ -72,6 +72,8 @@ WHEN: dict[str, Shape] = {
             "of jobs), `at_work` and "
             "`unfinished` (runs), `is_undelivered`, `last_run` and `last_outcome`",
             "is_frozen": "whether everything is frozen",
+            "pending": "sinks that have not followed some committed runs: `sink`, `runs`, `run_id`, `dataset`, "
+            "`since`, `waits_for` (`sink`, `thaw` or `retry`)",
             "next": "recommended commands, the most urgent first: `command`, `why`, `dataset`",
             "ok": "whether every check passed",
             "checks": "the checks of `kfm doctor` that change nothing",

@@ -37,7 +37,7 @@ TABLE: dict[str, tuple[int, tuple[str, ...]]] = {
     "ledger": (1, ("tests/crypto",)),
     "policy": (1, ("tests/policy",)),
     "jobs": (2, ("tests/app/jobs", "tests/app/derived_jobs")),
-    "servers": (1, ("tests/app/servers", "tests/sinks/test_publishers.py")),
+    "servers": (1, ("tests/app/servers", "tests/sinks/test_publishers.py", "tests/sinks/test_file_trees.py")),
     "workers": (1, ("tests/workers",)),
     "queue": (1, ("tests/app/jobs_queue",)),
     "move": (1, ("tests/app/move", "tests/app/backup")),

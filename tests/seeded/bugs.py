@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.seeded import planting
 from tests.seeded.added import ADDED
+from tests.seeded.backup_bugs import BACKUPS
 from tests.seeded.bucket_bugs import BUCKETS
 from tests.seeded.completed import COMPLETED
 from tests.seeded.format_bugs import FORMATS
@@ -40,6 +41,7 @@ BUGS: dict[str, Bug] = {
     **LINEAGE,
     **MENDED,
     **MOVES,
+    **BACKUPS,
     **ADDED,
     **JOB_BUGS,
     **QUEUED,

@@ -126,6 +126,15 @@ def test_a_file_that_others_wrote_is_compared_by_its_bytes(place: Place) -> None
         write(publisher, f"{V}/b.csv", b"1")
 
 
+def test_an_empty_file_is_published_and_compared_like_any_other(place: Place) -> None:
+    publisher = place.open()
+    write(publisher, f"{V}/a.csv", b"")
+    assert place.read(f"{V}/a.csv") == b"" and publisher.digest_of_file(f"{V}/a.csv") == digest(b"")
+    assert publisher.differences("d", {f"{V}/a.csv": digest(b"")}, []) == []
+    place.put(f"{V}/a.csv", b"no longer")
+    assert [each.kind for each in publisher.differences("d", {f"{V}/a.csv": digest(b"")}, [])] == ["altered"]
+
+
 @pytest.mark.parametrize("size", sampled([100, 9 << 20]))
 def test_bytes_with_another_digest_are_never_seen(place: Place, size: int) -> None:
     publisher, body = place.open(), b"x" * size

@@ -69,6 +69,13 @@ def test_what_was_put_is_read_again_in_every_way(place: Place, body: bytes) -> N
     assert objects.verify() == 1
 
 
+@pytest.mark.parametrize("body", [b"", SMALL, LARGE], ids=["empty", "small", "large"])
+def test_what_stays_outside_the_state_is_there_however_small_it_is(place: Place, body: bytes) -> None:
+    name = name_of(body)
+    assert place.objects.put_large([body[:3], body[3:]]) == name
+    assert place.objects.open(name).read() == body and list(place.objects.large()) == [name]
+
+
 def test_a_stream_that_is_aborted_or_fails_leaves_nothing(place: Place) -> None:
     staging = place.objects.stage()
     staging.write(LARGE)

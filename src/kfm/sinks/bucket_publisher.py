@@ -173,7 +173,9 @@ class BucketPublisher(TracingPublisher):
         return sorted(each.path[len(folder) + 1 :] for each in self._bucket.below(check_path(folder)))
 
     def datasets(self) -> list[str]:
-        return self._bucket.folders("datasets")
+        """Return the datasets that have a file there: some servers list a folder after its last file is gone."""
+        found = self._bucket.folders("datasets")
+        return [name for name in found if next(self._bucket.below(f"datasets/{name}"), None) is not None]
 
     def differences(self, dataset: str, expected: Mapping[str, str], gone: Sequence[str]) -> list[Difference]:  # noqa: ARG002
         """Return the differences from `expected`. Every file of the dataset is read."""

@@ -42,7 +42,8 @@ def test_published_files_moved_into_a_bucket_and_back_are_the_same(
     assert there[table] == before[table]
     assert kfm(site, "reconcile").code == 0 and refusal(site, publish=HERE) is not None
     bucket.write("theirs.txt", b"not ours")
-    assert kfm(site, "move", "--public", "--to", HERE, "--edit", "--reason", "back").code == 0
+    answer = kfm(site, "move", "--public", "--to", HERE, "--edit", "--reason", "back")
+    assert answer.code == 0, answer.err
     assert [each.path for each in bucket.below("")] == ["theirs.txt"]
     assert set(files(site, HERE)) == set(before) and shown(site, HERE) == here
     assert kfm(site, "reconcile").code == 0

@@ -74,7 +74,9 @@ def test_data_is_kept_published_rolled_back_and_withdrawn_in_a_bucket(seaweed: S
     assert len(receipts) >= 5 and all(name.endswith(".json") for name in receipts)
     assert not (tmp_path / ".kfm/receipts").exists() and not (tmp_path / ".kfm/objects").exists()
     there.kfm("rollback", "rain", "--to", "nothing", env=ENV)
-    assert names(bucket, "public/datasets/rain") == ["public/datasets/rain/current.json"]
+    assert names(bucket, "public/datasets/rain") == [
+        "public/datasets/rain/current.json", "public/datasets/rain/feed.xml",
+    ]  # fmt: skip
     for path in tmp_path.rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
 
@@ -97,7 +99,7 @@ def test_receipts_of_objects_in_files_stay_private_next_to_them(seaweed: Seaweed
     there.kfm("promote", "rain", env=ENV)
     receipts = list((tmp_path / ".kfm/receipts").rglob("*.json"))
     assert len(receipts) == 2 and all(each.stat().st_mode & 0o077 == 0 for each in receipts)
-    assert {name.split("/")[1] for name in names(bucket, "")} <= {"datasets", "catalog"}
+    assert {name.split("/")[1] for name in names(bucket, "")} <= {"datasets", "catalog", "index.html"}
 
 
 def test_a_dry_run_predicts_what_a_bucket_is_given_and_writes_nothing(seaweed: Seaweed, tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_a_mistyped_schema_publishes_nothing_and_removes_nothing(site: Site) -> 
     site.write(site.config.replace(f"schema: {site.schema}", f"schema: {site.schema}x"))
     for words in (["status"], ["run"], ["publish", "rain"], ["reconcile", "--repair"], ["jobs", "list"]):
         said = site.typed(*words, code=3)
-        assert "the state is empty, and published files of 1 datasets are at file:public" in said
+        assert "the state is empty, and published files of 1 dataset are at file:public" in said
         assert "check `state` and `postgres.schema`" in said
     assert sorted(path for path in (site.folder / "public").rglob("*") if path.is_file()) == public
     site.write()

@@ -129,6 +129,9 @@ class BucketStaging(StagedStream):
         self._inline = self._room
         self._room = AT_ONCE
 
+    def leave_state(self) -> None:
+        self._inline = -1
+
     def _create(self) -> int:
         return self._bucket_objects.nameless()
 

@@ -1,0 +1,65 @@
+"""Bugs of `kfm backup` and `kfm restore`."""
+
+from __future__ import annotations
+
+from tests.seeded.planting import Bug
+
+BACKUP, TESTS = "kfm.app.backup", "tests/app/backup/test_backup.py"
+SERVERS = "tests/app/backup/test_backup_on_servers.py"
+
+BACKUPS: dict[str, Bug] = {
+    "a restored installation is not frozen": Bug(
+        f"{BACKUP}.restore:_take_into_force",
+        '(*acts, ("freeze", "global", dict[str, str]()))',
+        "acts",
+        f"{TESTS}::test_a_backup_restores_on_another_machine_and_is_frozen",
+    ),
+    "what was withdrawn after a backup comes back": Bug(
+        f"{BACKUP}.restore:_moved_on",
+        "found is not None and",
+        "False and",
+        f"{TESTS}::test_a_dataset_that_was_withdrawn_after_the_backup_does_not_come_back",
+    ),
+    "a restore replaces a state": Bug(
+        f"{BACKUP}.restore:_arrive",
+        "not is_ours and any(",
+        "False and any(",
+        f"{TESTS}::test_a_restore_replaces_no_state",
+    ),
+    "an unfinished restore takes work": Bug(
+        f"{BACKUP}.restore:_arrive",
+        'status="arriving", other=url',
+        'status="", other=url',
+        f"{TESTS}::test_a_damaged_backup_is_refused_and_nothing_is_in_force",
+    ),
+    "a damaged record is restored": Bug(
+        f"{BACKUP}.backup_record:read_record",
+        'digest(body)[7:23] != name.rpartition("-")[2]',
+        "False",
+        f"{TESTS}::test_a_damaged_backup_is_refused_and_nothing_is_in_force",
+    ),
+    "a backup lies among published files": Bug(
+        f"{BACKUP}.backup_place:_check_apart",
+        "scheme == other and",
+        "False and",
+        f"{TESTS}::test_a_backup_does_not_lie_among_published_files",
+    ),
+    "a place takes the backups of two installations": Bug(
+        f"{BACKUP}.backup:check_same",
+        "!= installation",
+        '== ""',
+        f"{TESTS}::test_a_place_takes_the_backups_of_one_installation",
+    ),
+    "every backup copies all objects again": Bug(
+        f"{BACKUP}.backup_place:BackupPlace.known",
+        "set(self._objects.large())",
+        "set()",
+        f"{TESTS}::test_only_what_is_new_is_copied",
+    ),
+    "a backup in a bucket replaces another one": Bug(
+        f"{BACKUP}.backup_place:_BucketRecords.write",
+        "raise Refused(",
+        "str(",
+        f"{SERVERS}::test_a_record_in_a_bucket_is_not_replaced",
+    ),
+}

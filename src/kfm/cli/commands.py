@@ -189,7 +189,6 @@ MEANT = {
     "reject": "review reject ID",
     "release": "publish DATASET",
     "repair": "reconcile --repair",
-    "restore": "rollback DATASET",
     "retract": "rollback DATASET --to nothing",
     "retry": "resume, or kfm triggers retry TRIGGER",
     "revert": "rollback DATASET",

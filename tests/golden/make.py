@@ -1,4 +1,5 @@
-"""Makes a golden state: `python -m tests.golden.make FOLDER`, once for each released format, and never again.
+"""Makes a golden state: `python -m tests.golden.make FOLDER`, once for each released format, and never again; with
+`backup` behind it, a golden backup of the newest golden state.
 
 Each holds a published dataset with its history, a skipped and a failed run, deliveries that nobody made yet, and
 what was unfinished when it was left: a run that is planned and no more, two that were interrupted in the middle
@@ -13,9 +14,12 @@ import contextlib
 import json
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
+from kfm.app.backup.backup import back_up
+from kfm.app.backup.backup_place import open_place
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.datasets import dataset_updater
@@ -133,6 +137,24 @@ def leave_unfinished(session: Session) -> None:
     assert [trigger.dataset for trigger in session.state.inbox.waiting()] == ["kept"]
 
 
+def make_backup(folder: Path) -> None:
+    """A backup of the newest golden state: once for each format of a backup, and never again."""
+    newest = max(HERE.glob("format-*"), key=lambda path: int(path.name.partition("-")[2]))
+    with tempfile.TemporaryDirectory() as scratch:
+        shutil.copytree(newest / "sqlite", scratch, dirs_exist_ok=True)
+        config = Path(scratch, "kfm.yml")
+        with opened(config) as session:
+            found = facts(session)
+        resolved = load(str(config), {})
+        back_up(resolved, open_place(resolved, f"file:{folder}"), FixedClock(), lambda *_: None)
+        (folder / "facts.json").write_text(json.dumps(found, indent=1) + "\n")
+        for name in ("kfm.yml", "updaters.py", "source.csv"):
+            shutil.copy(Path(scratch, name), folder / name)
+
+
 if __name__ == "__main__":
+    if sys.argv[2:] == ["backup"]:
+        make_backup(Path(sys.argv[1]).absolute())
+        sys.exit()
     for kind in BACKENDS:
         make(Path(sys.argv[1]) / kind, kind)

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from kfm.app.runs.run_control import resume_runs
+from kfm.app.backup.backup_place import open_place
+from kfm.app.backup.backup_record import FORMAT as BACKUP_FORMAT
+from kfm.app.backup.backup_record import read_record
+from kfm.app.backup.restore import restore
+from kfm.app.runs.run_control import resume_runs, run_operation
 from kfm.app.runs.run_exports import wal
 from kfm.app.runs.settlement import settle_session
+from kfm.clock import FixedClock
+from kfm.config import load
 from kfm.engine.verify import verify
 from kfm.store.index_check import differences
 from kfm.store.state_formats import FORMAT
@@ -54,6 +61,30 @@ def finish(folder: Path) -> dict[str, str]:
 
 def public(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in (folder / "public").rglob("*.*")}
+
+
+@pytest.mark.parametrize("backend", ["sqlite:.kfm/state.db", "jsonl:.kfm/state.jsonl"])
+def test_a_golden_backup_is_restored_and_its_work_is_finished(tmp_path: Path, backend: str) -> None:
+    (kept,) = Path(__file__).parent.glob("backup-*")
+    assert kept.name == f"backup-{BACKUP_FORMAT}", "make one of the new format, and keep this one"
+    for name in ("kfm.yml", "updaters.py", "source.csv"):
+        shutil.copy(kept / name, tmp_path / name)
+    config = tmp_path / "kfm.yml"
+    config.write_text(re.sub("^state: .*", f"state: {backend}", config.read_text(), flags=re.M))
+    resolved = load(str(config), {})
+    place = open_place(resolved, f"file:{kept}")
+    (name,) = place.records.names()
+    done = restore(resolved, place, name, read_record(place, name), FixedClock(), lambda *_: None)
+    then = json.loads((kept / "facts.json").read_text())
+    assert done.done and done.withdrawn == ()
+    with opened(config) as session:
+        now = json.loads(json.dumps(facts(session)))
+        assert now["refs"].pop("switch/global") == "frozen" and now["refs"].pop("maintenance/restore")
+        assert now["refs"] == then["refs"]
+        assert now["ledger"][: len(then["ledger"])] == then["ledger"]
+        assert (now["open_runs"], now["kept"]) == (then["open_runs"], then["kept"]) and now["kept"]
+        run_operation(session, "thaw", "global", reason="looked", actor="golden")
+    finish(tmp_path)
 
 
 def test_there_is_a_golden_state_of_every_format_for_each_backend() -> None:

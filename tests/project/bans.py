@@ -126,7 +126,7 @@ TEXT_SUFFIXES = {
     ".rego",
     "",
 }
-DATA = ("examples/data/", "conformance/", "LICENSE")
+DATA = ("examples/data/", "conformance/", "tests/golden/backup-1/sha256/", "LICENSE")
 
 
 _WORD = re.compile(r"\w+(?:-\w+)*")

@@ -321,12 +321,6 @@ CLAIMS: dict[str, Bug] = {
         "mark.content_hash == seen",
         "tests/app/daemon/test_watching.py::test_a_change_makes_one_run_and_no_change_makes_none",
     ),
-    "O2 events of an object store": Bug(
-        "kfm.scheduling.webhook_requests:_from_kfm",
-        'elif "Records" in said:',
-        'elif "records" in said:',
-        "tests/api/test_verify.py::test_every_vector_is_answered",
-    ),
     "O4": Bug(
         "kfm.store.ledger:LedgerTx.keep_version",
         "if (first := self.version(version.dataset, version.digest)) is not None:",
@@ -500,12 +494,6 @@ CLAIMS: dict[str, Bug] = {
         "    moves_only = True\n",
         "    moves_only = False\n",
         f"{TYPED}::test_rollback_and_rollback_forward_bring_back_the_same_bytes",
-    ),
-    "P1 the search alias and the cache epoch": Bug(
-        "kfm.app.authority.served_refs:_epochs",
-        "name == dataset or",
-        "False and",
-        "tests/app/derived_jobs/test_search.py::test_the_alias_and_the_epoch_move_with_publication_and_rollback",
     ),
     "P2": Bug(
         "kfm.operations.rollback:Rollback.aim",

@@ -8,6 +8,12 @@ QUEUE = "tests/app/jobs_queue"
 DERIVED = "tests/app/derived_jobs"
 
 JOB_CLAIMS: dict[str, Bug] = {
+    "P1 the search alias and the cache epoch": Bug(
+        "kfm.app.authority.served_refs:_epochs",
+        "name == dataset or",
+        "False and",
+        "tests/app/derived_jobs/test_search.py::test_the_alias_and_the_epoch_move_with_publication_and_rollback",
+    ),
     "U6 object store": Bug(
         "kfm.sinks.bucket_publisher:BucketPublisher.update_metadata",
         "later = _seq_in(kept[0]) < int(value",

@@ -59,6 +59,8 @@ function problemOf(place, state, resolved) {
   return null;
 }
 
+// What a published version has in the folder of its dataset.
+const VERSIONED = ["current.json", "versions", "files", "parts"];
 const hasRun = (state) => !state.ledger({ limit: 1 }).next().done;
 
 function hasPublished(state, resolved, url) {
@@ -84,7 +86,7 @@ const homeOf = ({ objects, publish }) => canonical({ objects, publish });
 export function openedPlace(state, mode, resolved) {
   const body = state.tables.get(...ROW);
   if (body === null) {
-    checkNotEmpty(state, resolved);
+    checkNotEmpty(state, mode, resolved);
     return "";
   }
   if (body.equals(homeOf(resolved.config))) return "";
@@ -99,12 +101,13 @@ export function openedPlace(state, mode, resolved) {
 }
 
 /** Throws if the state is empty and its public folder is not. Twin of check_not_empty in app/session/session.py. */
-function checkNotEmpty(state, resolved) {
+function checkNotEmpty(state, mode, resolved) {
   const [scheme, folder] = resolved.location(resolved.config.publish);
-  if (hasRun(state) || scheme !== "file") return;
+  if (hasRun(state) || scheme !== "file" || (resolved.config.state === "memory" && mode !== "write")) return;
   let count = 0;
   try {
-    count = fs.readdirSync(path.join(folder, "datasets")).length;
+    const hasVersions = (name) => VERSIONED.some((one) => fs.existsSync(path.join(folder, "datasets", name, one)));
+    count = fs.readdirSync(path.join(folder, "datasets")).filter(hasVersions).length;
   } catch {
     return;
   }

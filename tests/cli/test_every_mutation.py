@@ -20,7 +20,7 @@ from tests.project.mutations import FILES, LEAVES, READS, Command, commands
 
 GAUGES = "rain-gauges"
 # It listens until it is stopped; tests/api sends it requests, and looks for their triggers.
-ELSEWHERE = {("webhooks", "serve")}
+ELSEWHERE = {("webhooks", "serve"), ("restore",)}
 
 
 def test_every_command_is_placed_once() -> None:
@@ -153,6 +153,7 @@ def test_every_command_that_changes_something_leaves_an_entry_in_the_ledger(
     Path("kept").rename("catalog")
     did(("sinks", "retry"), "catalog")
     did(("runs", "compact"))
+    did(("backup",), "backups")
     did(("move",), "--to", "file:elsewhere", "--edit")
     accepted_by_both(kfm)
     assert set(ledger.left) == set(LEAVES) - ELSEWHERE - SIGNED

@@ -66,6 +66,8 @@ LEAVES: dict[Command, Left] = {
     ("reconcile", "--repair"): Left("repair", "if something differed that can be repaired; before the first change"),
     ("sinks", "retry"): Left("sinks", "if the sink took something that it did not have; no sink follows it"),
     ("move",): Left("move", "one for each attempt, before the first change; it moves with the rest"),
+    ("backup",): Left("backup", "before the state is read"),
+    ("restore",): Left("restore", "in the restored state, which it freezes; `--verify` writes nothing"),
 }
 # These write files, and leave the state as it is.
 FILES: dict[Command, str] = {

@@ -405,18 +405,6 @@ CLAIMS: dict[str, Bug] = {
         "authority",
         "tests/config/test_config.py::test_what_is_shown_holds_no_secret",
     ),
-    "W4 its path": Bug(
-        "kfm.projections.worker_receipt:receipt_path",
-        "receipts/{run.job_type}/{year}",
-        "receipts/{run.dataset}/{year}",
-        "tests/engine/test_artifacts.py::test_a_receipt_lies_at_the_path_of_its_logical_start",
-    ),
-    "W4 write-once": Bug(
-        "kfm.store.ledger:LedgerTx.append",
-        '            if self._tables.get("receipts", receipt.run_id) == body:\n                return\n',
-        "            return\n",
-        f"{STATE}::test_a_receipt_is_written_once",
-    ),
     "W5": Bug(
         "kfm.engine.upsert:is_publishing",
         "return move.ref.startswith(refs.PUBLISHED) and bool(move.after)",
@@ -494,6 +482,12 @@ CLAIMS: dict[str, Bug] = {
         "    moves_only = True\n",
         "    moves_only = False\n",
         f"{TYPED}::test_rollback_and_rollback_forward_bring_back_the_same_bytes",
+    ),
+    "P1 the search alias and the cache epoch": Bug(
+        "kfm.app.authority.served_refs:_epochs",
+        "name == dataset or",
+        "False and",
+        "tests/app/derived_jobs/test_search.py::test_the_alias_and_the_epoch_move_with_publication_and_rollback",
     ),
     "P2": Bug(
         "kfm.operations.rollback:Rollback.aim",

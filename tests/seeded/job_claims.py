@@ -8,11 +8,17 @@ QUEUE = "tests/app/jobs_queue"
 DERIVED = "tests/app/derived_jobs"
 
 JOB_CLAIMS: dict[str, Bug] = {
-    "P1 the search alias and the cache epoch": Bug(
-        "kfm.app.authority.served_refs:_epochs",
-        "name == dataset or",
-        "False and",
-        "tests/app/derived_jobs/test_search.py::test_the_alias_and_the_epoch_move_with_publication_and_rollback",
+    "W4 its path": Bug(
+        "kfm.projections.worker_receipt:receipt_path",
+        "receipts/{run.job_type}/{year}",
+        "receipts/{run.dataset}/{year}",
+        "tests/engine/test_artifacts.py::test_a_receipt_lies_at_the_path_of_its_logical_start",
+    ),
+    "W4 write-once": Bug(
+        "kfm.store.ledger:LedgerTx.append",
+        '            if self._tables.get("receipts", receipt.run_id) == body:\n                return\n',
+        "            return\n",
+        "tests/store/test_state.py::test_a_receipt_is_written_once",
     ),
     "U6 object store": Bug(
         "kfm.sinks.bucket_publisher:BucketPublisher.update_metadata",

@@ -15,6 +15,7 @@ from kfm.parsing.lazy_regex import pattern
 Twins = frozenset[tuple[str, ...]] | None
 KEEPS_CASE = "names_keep_case"  # in the validation of a version: its published names keep their case
 PAGE, EXPLANATION = "index.html", "explanation.html"  # pages for people
+VERSIONED = ("current.json", "versions", "files", "parts")  # what a published version has in the folder of its dataset
 _SAFE = pattern(r"[a-z0-9][a-z0-9._-]{0,79}\Z")
 _CAPITAL = pattern(r"[A-Z]")
 _CASED = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")

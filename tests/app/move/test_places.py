@@ -202,6 +202,18 @@ def test_an_empty_state_next_to_published_files_is_refused(site: str, state: str
     assert files(site, HERE) == before
 
 
+def test_a_page_of_the_archive_in_a_new_public_folder_is_no_published_file(site: str) -> None:
+    other = os.path.join(os.path.dirname(site), "new")
+    shutil.copytree(site, other, ignore=shutil.ignore_patterns(".kfm", "public"))
+    os.makedirs(os.path.join(other, "public/datasets/rain"))
+    Path(other, "public/datasets/rain/index.html").write_text("theirs")
+    assert kfm(other, "run", "rain").code == 0
+    shutil.rmtree(os.path.join(other, ".kfm"))
+    words = [node(), os.path.join(ROOT, "updater.mjs"), "run", "rain", "--config", os.path.join(other, "kfm.yml")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_state_of_another_installation_is_noticed(site: str) -> None:
     other = os.path.join(os.path.dirname(site), "other")
     shutil.copytree(site, other)

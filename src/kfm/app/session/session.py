@@ -23,6 +23,7 @@ from kfm.model.canonical import canonical
 from kfm.model.names import dataset_id
 from kfm.model.ports import Log, Objects, Outside, Publisher, Tables
 from kfm.model.updater import Updater
+from kfm.projections.file_paths import VERSIONED
 from kfm.store.state import PLACE, StoredState
 from kfm.telemetry.log import NullLog
 from kfm.updaters.updater_loader import at_work, load_updater
@@ -151,11 +152,11 @@ def open_session(
 def check_not_empty(session: Session) -> None:
     """Raise Refused if the state is empty and its places are not: the address or the schema is probably mistyped, and
     an empty state would publish what was withdrawn, remove what is public, and count its runs from the start."""
-    if not _is_empty(session.state):
+    if not _is_empty(session.state) or (session.config.state == "memory" and session.mode != "write"):
         return
     config, outside = session.config, open_public(session.resolved, session.state)
     what = ""
-    if names := outside.datasets():
+    if names := [name for name in outside.datasets() if _has_versions(outside, name)]:
         what = f"published files of {len(names)} dataset{'s' if len(names) > 1 else ''} are at {config.publish}"
     elif config.objects.startswith("s3:") and outside.names("receipts"):
         what = f"receipts of another state are at {config.objects}"
@@ -164,6 +165,12 @@ def check_not_empty(session: Session) -> None:
             f"the state is empty, and {what}",
             hint="check `state` and `postgres.schema` in kfm.yml; a new installation needs a place of its own",
         )
+
+
+def _has_versions(outside: Outside, dataset: str) -> bool:
+    """Return whether KFM published a version there. Other files at this place may be those of the archive."""
+    found = (each.path.split("/")[2] for each in outside.differences(dataset, {}, []))
+    return any(name in VERSIONED for name in found)
 
 
 def _is_empty(state: StoredState) -> bool:

@@ -16,11 +16,15 @@ import re
 import tarfile
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from kfm.masking import sqlite_records
 from kfm.masking.notations import ascii_numbers, binary_numbers
+from kfm.masking.tile_contents import TileContents
+from kfm.masking.tile_grid import Places
+from kfm.parsing import pmtiles
 
 LARGEST = 1 << 30  # bytes that one file may have when it is decompressed
 DEPTH = 3  # layers of encodings and archives that are opened
@@ -33,6 +37,7 @@ _HEX = re.compile(
 _BASE64 = re.compile(
     r"[A-Za-z0-9+/_-]{16,}(?:\r?\n[A-Za-z0-9+/_-]{16,})*(?:\r?\n[A-Za-z0-9+/_-]{1,76}(?![^\s=]))?={0,2}"
 )
+_WHOLE = (sqlite_records.MAGIC, b"PAR1", pmtiles.MAGIC)  # how files begin that are read as a whole
 _CONTROL = bytes(n for n in range(32) if n not in (9, 10, 11, 12, 13, 27)) + b"\x7f"
 
 
@@ -46,17 +51,24 @@ class _Unreadable(Exception):
 class Contents:
     """The texts of one or more files."""
 
-    def __init__(self) -> None:
+    def __init__(self, finest: int | None = None) -> None:
+        """`finest` is the resolution of the cells that these files may show, if they are masked."""
         self.unreadable = 0  # count of files, members and passages that could not be read
+        self.faults: Counter[str] = Counter()  # rules that map tiles broke, whatever matches
+        self._finest = finest
         self._room = LARGEST
 
-    def texts(self, body: bytes) -> Iterator[str]:
-        """Yield the texts in a file: its own, or those of everything packed or encoded in it."""
+    def texts(self, body: bytes) -> Iterator[str | Places]:
+        """Yield the texts in a file: its own, or those of everything packed or encoded in it; of map tiles also the
+        places."""
         self._room = LARGEST
         yield from self._of(body, 0)
 
-    def _of(self, body: bytes, depth: int) -> Iterator[str]:
+    def _of(self, body: bytes, depth: int) -> Iterator[str | Places]:
         try:
+            if body.startswith(pmtiles.MAGIC):
+                yield from self._of_tiles(body, depth)
+                return
             layer = self._layer(body)
             if layer is not None:
                 if depth >= DEPTH:
@@ -79,6 +91,22 @@ class Contents:
             yield body.decode("latin-1")
             return
         yield from self._of_text(text, depth)
+
+    def _of_tiles(self, body: bytes, depth: int) -> Iterator[str | Places]:
+        found = None
+        try:
+            found = TileContents(body, self._room, self._finest)
+            for part in found.parts():
+                if isinstance(part, str):
+                    yield from self._of_text(part, depth)
+                else:
+                    yield part
+        except pmtiles.NoTiles:
+            raise _Unreadable from None
+        finally:
+            if found is not None:
+                self._room = max(found.tiles.room, 1)
+                self.faults += found.faults
 
     def _layer(self, body: bytes) -> Iterable[bytes] | None:
         """Return what is packed in a file; None if it is no archive and not compressed."""
@@ -151,7 +179,7 @@ class Contents:
         except (tarfile.TarError, OSError, EOFError, ValueError):
             raise _Unreadable from None
 
-    def _of_rows(self, rows: Iterator[Iterable[Any]], depth: int) -> Iterator[str]:
+    def _of_rows(self, rows: Iterator[Iterable[Any]], depth: int) -> Iterator[str | Places]:
         """Yield rows of a database or column file as lines; bytes in them as what they contain."""
         lines: list[str] = []
         blobs: list[bytes] = []
@@ -172,7 +200,7 @@ class Contents:
         for blob in blobs:
             yield from self._passage(blob, depth)
 
-    def _of_text(self, text: str, depth: int) -> Iterator[str]:
+    def _of_text(self, text: str, depth: int) -> Iterator[str | Places]:
         text = _unescaped(ascii_numbers(text))
         yield text
         for pattern, decode in ((_HEX, _of_hex), (_BASE64, _of_base64)):
@@ -181,11 +209,11 @@ class Contents:
                 if body is not None:
                     yield from self._passage(body, depth)
 
-    def _passage(self, body: bytes, depth: int) -> Iterator[str]:
+    def _passage(self, body: bytes, depth: int) -> Iterator[str | Places]:
         """Yield the texts of an encoded passage. Random bytes are common there (digests, keys), so only long ones
         that cannot be read are counted."""
         try:
-            is_layer = self._layer(body) is not None or body[:16] == sqlite_records.MAGIC or body[:4] == b"PAR1"
+            is_layer = self._layer(body) is not None or body.startswith(_WHOLE)
         except _Unreadable:
             is_layer = False
         if is_layer or (_decoded(body) is not None and b"\0" not in body):

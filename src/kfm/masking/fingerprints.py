@@ -220,8 +220,8 @@ def _bodies(
     for digits in range(FEWEST, MOST + 1):
         lats, lngs = latitude.forms(digits), longitude.forms(digits)
         below = 10 ** (digits - FEWEST)
-        lat_cuts.update([_cut(form, below) for form in lats])
-        lng_cuts.update([_cut(form, below) for form in lngs])
+        lat_cuts.update([cut_of(form, below) for form in lats])
+        lng_cuts.update([cut_of(form, below) for form in lngs])
         points += [b"point\0%d:%d:%d" % (digits, a, b) for a in lats for b in lngs]
         if digits >= ALONE:
             singles += [b"latitude\0%d:%d" % (digits, a) for a in lats]
@@ -321,7 +321,7 @@ def _written(scaled: int) -> bytes:
     return b"%s%d.%02d" % (b"-" if scaled < 0 else b"", *divmod(abs(scaled), 10**FEWEST))
 
 
-def _cut(form: int, below: int) -> bytes:
+def cut_of(form: int, below: int) -> bytes:
     """Return a number of degrees, cut off to the fewest decimal places that are compared. `form` counts units of the
     last decimal place, and `below` of them are one unit of the result."""
     return _written(form // below if form >= 0 else -(-form // below))

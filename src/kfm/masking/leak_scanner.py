@@ -58,10 +58,13 @@ def scan(body: bytes, known: Fingerprints, marker: Marker) -> ScanReport:
     return scan_all(lambda: (body,), known, marker)
 
 
-def scan_all(bodies: Callable[[], Iterable[bytes]], known: Fingerprints, marker: Marker) -> ScanReport:
+def scan_all(
+    bodies: Callable[[], Iterable[bytes]], known: Fingerprints, marker: Marker, finest: int | None = None
+) -> ScanReport:
     """Return whether these files together contain anything protected. `bodies` is called again if something matches, to
-    measure how much matches by chance."""
-    found, unreadable = _searched(bodies, known, marker)
+    measure how much matches by chance. `finest` is the resolution of the cells that map tiles may show, if they are of
+    masked data."""
+    found, contents = _searched(bodies, known, marker, finest=finest)
     counts = _counted(found, known)
     control: list[list[_Counts]] = []
     every = math.ceil(found.size / _SAMPLE)
@@ -69,7 +72,7 @@ def scan_all(bodies: Callable[[], Iterable[bytes]], known: Fingerprints, marker:
     certain = found.ids or found.cells or found.exact
     if not certain and any(True for own in counts for _ in _judged(own, [], size)):
         for shift in _SHIFTS if every <= 1 else _SHIFTS[:2]:
-            control.append(_counted(_searched(bodies, known, marker, shift, every)[0], known))
+            control.append(_counted(_searched(bodies, known, marker, shift, every, finest)[0], known))
     leaks: dict[str, int] = {}
     verdicts: set[Verdict] = set()
     for at, own in enumerate(counts):
@@ -80,8 +83,11 @@ def scan_all(bodies: Callable[[], Iterable[bytes]], known: Fingerprints, marker:
         if marks:
             leaks[rule] = len(marks)
             verdicts.add("deny")
-    if unreadable:
-        leaks["gate.unreadable"] = unreadable
+    if contents.faults:
+        leaks |= contents.faults
+        verdicts.add("deny")
+    if contents.unreadable:
+        leaks["gate.unreadable"] = contents.unreadable
         verdicts.add("review")
     worst: Verdict = "deny" if "deny" in verdicts else "review" if verdicts else "clean"
     return ScanReport(
@@ -98,18 +104,28 @@ _RULES = (
     "gate.column",
     "gate.coordinate",
     "gate.text",
+    "gate.cell-too-fine",
+    "gate.place-beside-the-cell",
     "gate.unreadable",
 )
 
 
 def _searched(
-    bodies: Callable[[], Iterable[bytes]], known: Fingerprints, marker: Marker, shift: int = 0, every: int = 1
-) -> tuple[Search, int]:
-    search, contents = Search(known, marker, shift, every), Contents()
+    bodies: Callable[[], Iterable[bytes]],
+    known: Fingerprints,
+    marker: Marker,
+    shift: int = 0,
+    every: int = 1,
+    finest: int | None = None,
+) -> tuple[Search, Contents]:
+    search, contents = Search(known, marker, shift, every), Contents(finest)
     for body in bodies():
-        for text in contents.texts(body):
-            search.add(text)
-    return search, contents.unreadable
+        for part in contents.texts(body):
+            if isinstance(part, str):
+                search.add(part)
+            else:
+                search.add_places(part)
+    return search, contents
 
 
 class _Counts(NamedTuple):

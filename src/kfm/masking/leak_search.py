@@ -18,9 +18,21 @@ from itertools import product
 from typing import NamedTuple
 
 from kfm.masking.fingerprint_set import Marks
-from kfm.masking.fingerprints import ALONE, FEWEST, MOST, Degrees, Fingerprints, Kind, Marker, is_weak, words_of
+from kfm.masking.fingerprints import (
+    ALONE,
+    FEWEST,
+    MOST,
+    Degrees,
+    Fingerprints,
+    Kind,
+    Marker,
+    cut_of,
+    is_weak,
+    words_of,
+)
 from kfm.masking.free_text import passages
 from kfm.masking.notations import decimal_degrees
+from kfm.masking.tile_grid import Places
 
 FINE = 4  # decimal places from which a point is compared within one unit of the fourth place
 EXACT = 5  # decimal places from which one equal point is no coincidence
@@ -34,6 +46,8 @@ _CELL = re.compile(r"(?<![0-9a-fA-F])(?:8[0-9a-fA-F]{14}|[0-9]{18,19})(?![0-9a-f
 _BETWEEN = re.compile(r"[\s,;:\"'{}\[\]()<>]")
 _EDGES = frozenset(("00", "99"))  # third and fourth decimal: the neighbour at two decimals is as near
 _KEPT = 1 << 16  # numbers whose readings are kept
+_PLACES = 9  # decimal places of a coordinate that was computed
+_WRITTEN = 24  # characters of a point, if it were text
 
 Hits = dict[tuple[int, ...], frozenset[int]]  # what was scanned: the fingerprints that it matched
 
@@ -99,6 +113,7 @@ class Search:
         self._near: dict[str, tuple[tuple[_Reading, ...], tuple[_Reading, ...]] | None] = {}
         self._pairs: dict[tuple[str, str], bool] = {}
         self._read: dict[str, _Number] = {}
+        self._snapped: dict[tuple[str, float, int], _Coordinate | None] = {}
         self._apart: tuple[dict[int, _Coordinate], dict[int, _Coordinate]] = ({}, {})
 
     @property
@@ -138,6 +153,43 @@ class Search:
                 self.passages.add(mark)
                 if mark in known.texts:
                     self.texts[mark,] = frozenset((mark,))
+
+    # -- places of map tiles
+
+    def add_places(self, places: Places) -> None:
+        """Compare points that are known to so many digits as points of that many decimal places."""
+        self.size += _WRITTEN * len(places.points)
+        self._stretches += 1
+        if self._stretches % self.every or not self.known.near:
+            return
+        for latitude, longitude in places.points:
+            lat = self._placed("lat", latitude, places.digits)
+            lng = self._placed("lng", longitude, places.digits)
+            if lat and lng:
+                self._point((lat,), (lng,))
+
+    def _placed(self, kind: str, degrees: float, digits: int) -> _Coordinate | None:
+        """Return one coordinate of a place; None if no protected one is near it."""
+        key = kind, degrees, digits
+        if key in self._snapped:
+            return self._snapped[key]
+        number = round(degrees * 10**_PLACES) + self.shift * 10 ** (_PLACES - min(digits, FINE))
+        value = Degrees(number < 0, abs(number), _PLACES)
+        forms = [(form, digits) for form in value.forms(digits)]
+        if digits >= FINE:
+            forms += [(value.nearest(FINE) + by, FINE) for by in (-1, 1)]
+        cuts = {cut_of(form, 10 ** (places - FEWEST)).decode() for form, places in forms}
+        own = tuple(cut for cut in sorted(cuts) if self.marker.mark("near", f"{kind}:{cut}") in self.known.near)
+        found = _Coordinate(value, digits, own) if own else None
+        if len(self._different) < MOST_DIFFERENT:
+            self._different.add(f"{kind}{digits}:{value.nearest(digits)}")
+        if found is not None:
+            is_lat = kind == "lat"
+            hits, apart = (self.latitudes, self._apart[0]) if is_lat else (self.longitudes, self._apart[1])
+            self._column((found,), "latitude" if is_lat else "longitude", hits, apart)
+        if len(self._snapped) < _KEPT:
+            self._snapped[key] = found
+        return found
 
     # -- numbers
 

@@ -13,8 +13,11 @@ MAGIC = b"PMTiles\x03"
 MEDIA_TYPE = "application/vnd.pmtiles"
 _HEADER = 127
 _GZIP = 2
+VECTOR = 1  # the type of tile: Mapbox vector tiles
 _MOST = 1 << 28  # bytes of a directory, of the metadata or of a tile after decompression
+_ALL = 1 << 40  # bytes of them all
 _DEEPEST = 4
+_LAST = ((1 << 2 * 32) - 1) // 3  # tiles of the zooms 0 to 31
 
 
 class NoTiles(ValueError):
@@ -33,7 +36,8 @@ class Tile(NamedTuple):
 class Tiles:
     """An opened PMTiles file."""
 
-    def __init__(self, body: bytes) -> None:
+    def __init__(self, body: bytes, room: int = _ALL) -> None:
+        """Open a file, of which all parts together may have `room` bytes after decompression."""
         if len(body) < _HEADER or not body.startswith(MAGIC):
             raise NoTiles("it does not begin as PMTiles does")
         self._body = body
@@ -41,28 +45,51 @@ class Tiles:
         self._root, self._metadata, self._leaves, self._data = (fields[n : n + 2] for n in (0, 2, 4, 6))  # start, size
         self.addressed = fields[8]
         self._packed, self._packed_tiles = body[97], body[98]
+        self.kind = body[99]
         self.min_zoom, self.max_zoom = body[100], body[101]
+        self.room = room
+        self._read = {(0, _HEADER)}
         west, south, east, north = unpack_from("<4i", body, 102)
         self.bounds = (west / 1e7, south / 1e7, east / 1e7, north / 1e7)
+        east, north = unpack_from("<2i", body, 119)
+        self.centre = (east / 1e7, north / 1e7)
 
     def metadata(self) -> dict[str, Any]:
-        found = decode(self._unpacked(self._part(self._metadata, *self._metadata), self._packed), "the metadata")
+        found = decode(self.metadata_text().encode(), "the metadata")
         if not isinstance(found, dict):
             raise NoTiles("its metadata are not an object")
         return found
 
+    def metadata_text(self) -> str:
+        try:
+            return self._unpacked(self._part(self._metadata, *self._metadata), self._packed).decode("utf-8")
+        except UnicodeDecodeError:
+            raise NoTiles("its metadata are not UTF-8") from None
+
     def entries(self) -> Iterator[Tile]:
         """Yield the entries of the index in its order."""
-        yield from self._directory(self._root, self._root[0], self._root[1], 0)
+        yield from self._directory(self._root, self._root[0], self._root[1], 0, set())
 
     def tile(self, entry: Tile) -> bytes:
         """Return the bytes of a tile, decompressed."""
         start = self._data[0] + entry.offset
         return self._unpacked(self._part(self._data, start, entry.length), self._packed_tiles)
 
-    def _directory(self, section: tuple[int, ...], offset: int, length: int, depth: int) -> Iterator[Tile]:
-        if depth > _DEEPEST:
-            raise NoTiles("its index is nested too deep")
+    def has_unread(self) -> bool:
+        """Return whether the file has bytes, other than zeros, that no part of it names which was read."""
+        end = 0
+        for start, length in sorted(self._read):
+            if start > end and self._body.count(0, end, start) < start - end:
+                return True
+            end = max(end, start + length)
+        return self._body.count(0, end) < len(self._body) - end
+
+    def _directory(
+        self, section: tuple[int, ...], offset: int, length: int, depth: int, seen: set[int]
+    ) -> Iterator[Tile]:
+        if depth > _DEEPEST or offset in seen:
+            raise NoTiles("its index is nested too deep, or in itself")
+        seen.add(offset)
         numbers = _varints(self._unpacked(self._part(section, offset, length), self._packed))
         count = next(numbers)
         if count > len(self._body):
@@ -71,32 +98,41 @@ class Tiles:
         number = at = 0
         for n in range(count):
             number += steps[n]
+            if number + runs[n] > _LAST:
+                raise NoTiles("its index has a tile of a zoom that there is not")
             said = next(numbers)
             at = at + lengths[n - 1] if said == 0 and n else said - 1
             if runs[n]:
                 yield Tile(number, runs[n], at, lengths[n])
             else:
-                yield from self._directory(self._leaves, self._leaves[0] + at, lengths[n], depth + 1)
+                yield from self._directory(self._leaves, self._leaves[0] + at, lengths[n], depth + 1, seen)
 
     def _part(self, section: tuple[int, ...], offset: int, length: int) -> bytes:
         start, size = section
         if offset < start or offset + length > start + size or start + size > len(self._body):
             raise NoTiles("an offset points outside of its section")
+        self._read.add((offset, length))
         return self._body[offset : offset + length]
 
     def _unpacked(self, body: bytes, how: int) -> bytes:
         if how != _GZIP:
             if how != 1:
                 raise NoTiles("it is compressed in a way that is not known here")
-            return body
+            return self._fitting(body)
         reader = zlib.decompressobj(31)
         try:
-            found = reader.decompress(body, _MOST)
+            found = reader.decompress(body, min(_MOST, self.room) + 1)
         except zlib.error:
             raise NoTiles("a compressed part is damaged") from None
-        if not reader.eof:
-            raise NoTiles("a compressed part is cut off or too large")
-        return found
+        if len(found) <= min(_MOST, self.room) and (not reader.eof or reader.unused_data):
+            raise NoTiles("a compressed part is cut off, or something follows it")
+        return self._fitting(found)
+
+    def _fitting(self, body: bytes) -> bytes:
+        self.room -= len(body)
+        if self.room < 0 or len(body) > _MOST:
+            raise NoTiles("its parts are too large")
+        return body
 
 
 def _varints(body: bytes) -> Iterator[int]:

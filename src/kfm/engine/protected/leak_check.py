@@ -132,7 +132,7 @@ def check_published(context: RunContext, move: RefMove) -> None:
             reasons,
             f"{move.ref} is pending review: it may contain something protected, or part of it cannot be read",
             rule=LOOK,
-            hint="review it, see `kfm review list`; a signature for exactly this version then counts as the review",
+            hint="look at it, reject its change request and make it again: who signs from now on has seen this",
         )
 
 
@@ -222,7 +222,8 @@ def _judged(bodies: Bodies, marks: list[Known], standing: Classification | None)
         return (_of_cells(body, standing)[1] for body in bodies())
 
     reports = [_of_cells(body, standing)[0] for body in bodies()]
-    reports += [scan_all(without_cells, one.prints, one.marker) for one in marks]
+    finest = standing.resolution if standing is not None and standing.level == "generalised" else None
+    reports += [scan_all(without_cells, one.prints, one.marker, finest) for one in marks]
     for report in reports:
         kind = {"deny": found, "review": doubts}.get(report.verdict)
         if kind is not None:

@@ -49,12 +49,23 @@ class Tally {
     for (const note of receipt.warnings) this.#screen.say(about(receipt.dataset, note.message));
   }
 
-  /** The run is durable, but not delivered. What another command left undelivered is not a failure of this one. */
-  undelivered(problems) {
+  /**
+   * The run is durable, but not delivered. What another command left undelivered is not a failure of this one. Without
+   * `isChange` only records of runs that changed nothing are pending.
+   */
+  undelivered(problems, isChange) {
     const ours = new Set(this.receipts.map((receipt) => receipt.dataset));
+    const told = new Set();
     for (const [dataset, problem] of problems) {
+      const line = `${dataset} ${problem}`;
+      const committed = Boolean(dataset) || isChange;
+      if (told.has(line)) continue;
+      told.add(line);
       if (!dataset || ours.has(dataset)) this.#codes.unshift(problem.exitCode); // worse than what became of a run
-      const message = `committed, but not delivered yet, do not repeat it: ${problem.message}`;
+      const prefix = committed
+        ? "committed, but not delivered yet, do not repeat it"
+        : "every change is delivered, only records of runs are not yet";
+      const message = `${prefix}: ${problem.message}`;
       this.errors.push({ dataset, code: problem.code, message, hint: problem.hint });
       this.#screen.fail(`${dataset ? `${dataset}: ` : ""}${message}; ${problem.hint}`);
     }
@@ -114,7 +125,8 @@ export async function run(options, screen, env, work) {
       if (folder) writeArtifacts(folder, session.artifacts(tally.receipts, effects, events));
     } catch (problem) {
       if (!(problem instanceof KfmError) || options.dry_run) throw problem;
-      tally.undelivered([["", problem]]);
+      const isChange = tally.receipts.some((receipt) => receipt.outcome === "done");
+      tally.undelivered([["", problem]], isChange);
     }
     if (env.GITHUB_ACTIONS === "true" && !options.dry_run) {
       const { report } = await import("./sinks/github_actions.mjs");
@@ -146,7 +158,7 @@ async function settled(session, screen, tally) {
     return await session.settle();
   } catch (problem) {
     if (!session.undelivered.length) throw problem;
-    tally.undelivered(session.undelivered);
+    tally.undelivered(session.undelivered, session.isChangePending());
     return [];
   }
 }

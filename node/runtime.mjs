@@ -9,7 +9,7 @@ import { compare, isPrintable, length, roundHalfEven } from "./characters.mjs";
 import { rfc3339, SystemClock } from "./clock.mjs";
 import { dataContract, metadata as metadataOf } from "./config.mjs";
 import { checkWindow } from "./transform_config.mjs";
-import { deliver } from "./engine/public_files.mjs";
+import { deliver, PUBLIC, RECEIPTS } from "./engine/public_files.mjs";
 import { run } from "./engine/run.mjs";
 import { Ports, Settings } from "./engine/run_context.mjs";
 import { BadInput, Refused } from "./errors.mjs";
@@ -258,6 +258,12 @@ export class Session {
     this.publisher.trace.length = 0; // a session that stays open must not keep every effect
     if (this.undelivered.length) throw this.undelivered[0][1];
     return effects;
+  }
+
+  /** Whether public files wait, or the receipt of a run that changed something. */
+  isChangePending() {
+    const unexported = [...this.state.ledger({ after: this.state.cursor(RECEIPTS) })];
+    return !this.state.due(PUBLIC).next().done || unexported.some((entry) => entry.outcome === "done");
   }
 }
 

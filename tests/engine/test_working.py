@@ -10,7 +10,7 @@ import pytest
 from kfm.app.runs import execution
 from kfm.app.runs.execution import Request, Tell, Undelivered, operation_request, resume_request, run_request, work
 from kfm.app.session.session import Session
-from kfm.errors import Corrupt, KfmError, Refused
+from kfm.errors import Corrupt, KfmError, Refused, Unavailable
 from kfm.model.records import Receipt
 from tests.engine.crowds import Installation
 
@@ -92,6 +92,42 @@ def test_if_the_place_itself_fails_it_is_ours_and_the_next_one_delivers(tmp_path
         (tmp_path / "public").unlink()
         outcome = work(session, [resume_request()], Heard(), all_are_ours=True)
         assert outcome.effects and not (outcome.receipts or outcome.problems or outcome.undelivered)
+
+
+def test_committed_is_said_only_where_something_was_committed(tmp_path: Path) -> None:
+    def said(*requests: Request) -> list[str]:
+        return [each.message.partition(":")[0] for each in work(session, requests, Heard()).undelivered]
+
+    committed, records = (
+        "committed, but not delivered yet, do not repeat it",
+        "every change is delivered, only records of runs are not yet",
+    )
+    back = operation_request("rollback", "a", {})
+    with Installation(tmp_path, "sqlite", ("a", "b")).open() as session:
+        receipts = tmp_path / ".kfm" / "receipts"
+        receipts.parent.mkdir(exist_ok=True)
+        receipts.write_text("in the way")
+        assert said(back) == [records], "it failed: there is nothing to go back to"
+        assert said(run_request("b")) == [committed]
+        assert said(back) == [committed], "the run before is pending, too"
+        receipts.unlink()
+        assert said(resume_request()) == []
+        receipts.rename(tmp_path / "aside")
+        receipts.write_text("in the way")
+        assert said(run_request("b")) == [records], "nothing has changed since"
+        assert said(operation_request("freeze", "a", {})) == [committed]
+
+
+def test_one_problem_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    away = Unavailable("the bucket is away", hint="start it")
+
+    def told_twice(session: Session, **_how: object) -> None:
+        session.undelivered = [("", away), ("", away)]
+        raise away
+
+    with Installation(tmp_path, "sqlite", ("a",)).open() as session:
+        monkeypatch.setattr(execution, "settle_session", told_twice)
+        assert len(work(session, [run_request("a")], Heard()).undelivered) == 1
 
 
 def test_what_fails_before_anything_is_durable_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from tests.node.sites import Site, declared
 
 CONFIG = declared("rain", "snow")
 TOLD = "committed, but not delivered yet, do not repeat it: "
+ONLY_RECORDS = "every change is delivered, only records of runs are not yet: "
 
 
 class Weather(Site):
@@ -113,6 +114,7 @@ def test_a_failed_delivery_outranks_the_result_of_the_run(either: Weather) -> No
     site.put(".kfm/receipts", "in the way")
     answer = site.run("run", "rain", code=74).answer
     assert "rain     FAILED  held" in answer.out
+    assert TOLD not in answer.err and f"kfm: {ONLY_RECORDS}cannot publish a file: " in answer.err
 
 
 def test_what_is_damaged_for_one_dataset_fails_no_command_about_another(either: Weather) -> None:

@@ -167,7 +167,8 @@ def tell_elsewhere(session: Session, tally: Tally, outcome: Outcome, events: lis
         except KfmError as problem:
             if session.mode == "dry":
                 raise
-            tally.undelivered(Undelivered("", problem, ours=True))
+            is_change = any(receipt.outcome == "done" for receipt in outcome.receipts)
+            tally.undelivered(Undelivered("", problem, ours=True, is_change=is_change))
     if os.environ.get("GITHUB_ACTIONS") == "true" and session.mode != "dry":
         from kfm.app.runs.run_exports import report_job
 

@@ -233,8 +233,8 @@ class Tally:
         self._screen.progress("publish", 0, 0)
 
     def undelivered(self, what: Undelivered) -> None:
-        dataset, problem, ours = what
-        if ours:
+        dataset, problem = what.dataset, what.problem
+        if what.ours:
             self._codes.insert(0, (dataset, problem.exit_code))  # this outweighs the results of runs
         told = what.message
         self.errors.append({"dataset": dataset, "code": problem.code, "message": told, "hint": problem.hint})

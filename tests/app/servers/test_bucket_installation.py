@@ -41,7 +41,7 @@ def site(folder: Path, bucket: Bucket, endpoint: str, *, objects: str = "", publ
     prefix = f"s3://{KEPT}/{bucket.prefix}"
     text = CONFIG.format(
         objects=objects or f"{prefix}/objects", publish=publish or f"{prefix}/public", bucket=KEPT, endpoint=endpoint,
-        pages="",
+        pages="pages: false\n",
     )  # fmt: skip
     (folder / "kfm.yml").write_text(text)
     (folder / "rain.csv").write_bytes(rows(20_000))
@@ -124,3 +124,28 @@ def test_a_bucket_that_is_not_there_is_one_line_and_the_commit_waits(seaweed: Se
     (tmp_path / "kfm.yml").write_text(text)
     there.kfm("resume", env=ENV)
     assert any(name.endswith("current.json") for name in names(bucket, "public"))
+
+
+def test_a_run_that_fails_for_a_wrong_secret_is_not_called_committed(seaweed: Seaweed, tmp_path: Path) -> None:
+    bucket = fresh(seaweed.endpoint)
+    there = site(tmp_path, bucket, seaweed.endpoint)
+    wrong = {**ENV, "KFM_SECRET_SECRET": "a-wrong-secret-0451"}
+    (tmp_path / "rain.csv").write_bytes(rows(10))
+    there.kfm("run", env=ENV)
+    (tmp_path / "rain.csv").write_bytes(rows(20_000))
+    failed = there.kfm("run", env=wrong, expect=3)
+    first, second = failed.err.splitlines()
+    assert first == (
+        "kfm: rain: cannot write an object: the bucket kfm-kept does not accept the secret key; check secret_key and "
+        "region in s3.kfm-kept"
+    )
+    assert second.startswith("kfm: every change is delivered, only records of runs are not yet: cannot look for an ")
+    assert "0451" not in failed.err + failed.out
+    failed = there.kfm("rollback", "rain", "--to", "nothing", env=wrong, expect=3)
+    assert "no history to go back to" in failed.err and "every change is delivered" in failed.err
+    assert "committed" not in failed.err
+    there.kfm("promote", "rain", env=wrong, expect=3)
+    again = there.kfm("rollback", "rain", env=wrong, expect=3)
+    assert "committed, but not delivered yet" in again.err, "the promotion is pending"
+    there.kfm("resume", env=ENV)
+    assert "public/datasets/rain/current.json" in names(bucket, "public")

@@ -13,7 +13,9 @@ from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.datasets import dataset_names
 from kfm.app.session.session import Session
+from kfm.delivery.public_files import RECEIPTS
 from kfm.errors import Broken, Conflict, Frozen, KfmError, kind_of
+from kfm.model.outbox_messages import PUBLIC
 from kfm.model.records import Effect, Receipt
 
 Tell = Callable[[str, KfmError], None]
@@ -29,15 +31,19 @@ class Request(NamedTuple):
 
 class Undelivered(NamedTuple):
     """A result that is durable but not delivered to the public files or a sink. `ours` is false if another command left
-    it."""
+    it. With `is_change` false nothing that was committed is pending, only receipts, signed heads and messages about
+    runs that changed nothing."""
 
     dataset: str
     problem: KfmError
     ours: bool
+    is_change: bool = True
 
     @property
     def message(self) -> str:
-        return f"committed, but not delivered yet, do not repeat it: {self.problem.message}"
+        if self.is_change:
+            return f"committed, but not delivered yet, do not repeat it: {self.problem.message}"
+        return f"every change is delivered, only records of runs are not yet: {self.problem.message}"
 
 
 class Outcome:
@@ -101,13 +107,27 @@ def settle(session: Session, outcome: Outcome, audience: Listener, *, all_are_ou
     except KfmError:
         if not session.undelivered:
             raise
-        ours = {"", *(receipt.dataset for receipt in outcome.receipts)}
-        for dataset, problem in session.undelivered:
-            outcome.undelivered.append(Undelivered(dataset, problem, all_are_ours or dataset in ours))
-            audience.undelivered(outcome.undelivered[-1])
-    for problem in session.sink_problems:  # a sink that does not answer fails no run, but the outcome names it
-        outcome.undelivered.append(Undelivered("", problem, all_are_ours))
-        audience.undelivered(outcome.undelivered[-1])
+    ours = {"", *(receipt.dataset for receipt in outcome.receipts)}
+    for what in undelivered(session, lambda dataset: all_are_ours or dataset in ours, of_sinks=all_are_ours):
+        outcome.undelivered.append(what)
+        audience.undelivered(what)
+
+
+def undelivered(session: Session, is_ours: Callable[[str], bool], *, of_sinks: bool = False) -> Iterator[Undelivered]:
+    """Yield what the last settlement could not deliver, each problem once. A sink that does not answer fails no run,
+    but is named. `of_sinks` says whether what the sinks have not received is ours."""
+    is_change = bool(session.undelivered) and _is_change_pending(session)
+    for dataset, problem in {(each[0], str(each[1])): each for each in session.undelivered}.values():
+        yield Undelivered(dataset, problem, is_ours(dataset), bool(dataset) or is_change)
+    for problem in session.sink_problems:
+        yield Undelivered("", problem, of_sinks, next(session.state.outbox.pending(), None) is not None)
+
+
+def _is_change_pending(session: Session) -> bool:
+    """Return whether public files wait, or the receipt of a run that changed something."""
+    outbox = session.state.outbox
+    unexported = session.state.ledger.entries(after=outbox.cursor(RECEIPTS))
+    return next(iter(outbox.due(PUBLIC)), None) is not None or any(entry.outcome == "done" for entry in unexported)
 
 
 def _numbered(effects: list[Effect]) -> list[Effect]:

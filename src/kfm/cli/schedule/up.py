@@ -11,7 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from kfm.app.daemon.daemon_loop import Daemon, TickThread
-from kfm.app.runs.execution import Outcome, Undelivered
+from kfm.app.runs.execution import Outcome, undelivered
 from kfm.app.runs.settlement import settle_session
 from kfm.app.session.session import open_session
 from kfm.cli import Stopped
@@ -203,12 +203,12 @@ def _following(session: Session, upkeep: Daemon, tally: Tally) -> Callable[[], N
         except KfmError:
             if not session.undelivered:
                 raise
-        troubles = [*session.undelivered, *(("", problem) for problem in session.sink_problems)]
-        for dataset, problem in troubles:
-            if (dataset, problem.code) not in said:
-                tally.undelivered(Undelivered(dataset, problem, ours=False))
+        troubles = list(undelivered(session, lambda _dataset: False))
+        for what in troubles:
+            if (what.dataset, what.problem.code) not in said:
+                tally.undelivered(what)
         said.clear()
-        said.update((dataset, problem.code) for dataset, problem in troubles)
+        said.update((what.dataset, what.problem.code) for what in troubles)
         tally.errors.clear()
 
     return follow

@@ -15,7 +15,7 @@ from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.session import Session, open_session
 from kfm.app.session.wake_up import MOST_S, WakeUp
 from kfm.clock import FixedClock
-from kfm.errors import KfmError, Unavailable
+from kfm.errors import Denied, KfmError, Unavailable
 from kfm.model.backfill_plan import PREFIX
 from kfm.model.records import Trigger
 from kfm.scheduling.triggers import keep
@@ -155,6 +155,23 @@ def test_a_broker_that_fails_is_tried_less_and_less_and_logged_once() -> None:
     assert [line["event"] for line in log.events] == ["queue.failed", "queue.answered"]
 
 
+def test_a_broker_that_refuses_the_password_is_opened_again_with_the_password_as_it_is_then() -> None:
+    clock, opened = FixedClock(), list[Notes]()
+
+    def open_bell() -> Notes:
+        opened.append(Notes())
+        opened[-1].discarded = len(opened)
+        opened[-1].problem = Denied("refuses the password") if len(opened) < 3 else None
+        return opened[-1]
+
+    wake_up = WakeUp(open_bell, clock, MemoryLog(clock))
+    for _ in range(3):
+        wake_up.wait(0)
+        clock.sleep(MOST_S)
+    assert len(opened) == 3 and wake_up.problem is None
+    assert wake_up.discarded == 1 + 2 + 3, "messages that were not ours stay counted"
+
+
 def test_a_wait_on_a_broker_that_fails_takes_its_time_and_ends_with_nothing() -> None:
     clock, bell = FixedClock(), Notes()
     wake_up = WakeUp(lambda: bell, clock, MemoryLog(clock))
@@ -211,8 +228,8 @@ def test_a_command_does_its_work_without_its_broker_and_says_so_in_one_line(tmp_
     assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stderr.splitlines() if "broker" in line]
     assert line == (
-        "no worker was woken, because the broker at 127.0.0.1:1 does not answer; workers find the work when they next "
-        "look into the inbox"
+        "no worker was woken: the broker at 127.0.0.1:1 does not answer; start it, or correct `queue`; a worker finds "
+        "the work when it next looks into the inbox"
     )
 
 

@@ -106,8 +106,7 @@ def opened(
             bell = session.made_wake_up
             if bell is not None and bell.unrung and bell.problem is not None:
                 screen.say(
-                    f"no worker was woken, because {bell.problem.message}; workers find the work when they "
-                    "next look into the inbox"
+                    f"no worker was woken: {bell.problem}; a worker finds the work when it next looks into the inbox"
                 )
             if session.left_files:
                 from kfm.app.metadata.pages_sink import LEFT_CURE, left_line

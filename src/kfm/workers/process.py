@@ -20,7 +20,7 @@ from kfm.app.runs.execution import problem_of
 from kfm.app.session.backends import open_log
 from kfm.app.session.session import open_session
 from kfm.clock import from_environment
-from kfm.errors import BadInput, KfmError, Unavailable
+from kfm.errors import BadInput, Denied, KfmError, Unavailable
 from kfm.parsing.characters import printable
 from kfm.workers.drain import Drain
 from kfm.workers.health import Health, check_listen, serving
@@ -60,8 +60,8 @@ def settings(options: argparse.Namespace) -> Resolved:
 
 
 def check(options: argparse.Namespace, resolved: Resolved) -> None:
-    """Raise what would stand against working: servers, secrets, libraries. A broker that only does not answer now is no
-    reason: the worker looks into the inbox until it does."""
+    """Raise what would stand against working: the state, secrets, libraries. A broker that does not answer or refuses
+    the password is no reason: the worker says so, and looks into the inbox until the broker can be used."""
     if options.listen is not None:
         check_listen(options.listen[0], behind_proxy=options.behind_proxy)
     with open_session(resolved) as session:
@@ -69,8 +69,9 @@ def check(options: argparse.Namespace, resolved: Resolved) -> None:
             return
         try:
             session.wake_up.messages()
-        except Unavailable as problem:
-            say(f"kfm: {problem.message}; until it does, workers look into the inbox")
+        except (Unavailable, Denied) as problem:
+            every_s = resolved.config.workers.sweep_s
+            say(f"kfm: {problem}; until it can be used, workers look into the inbox every {every_s:g} s")
 
 
 class WorkerProcess:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kfm.errors import KfmError
+from kfm.errors import Denied, KfmError
 
 if TYPE_CHECKING:
     from kfm.clock import Clock
@@ -37,6 +37,7 @@ class WakeUp:
         self._lock = threading.Lock()
         self._pause_s = 0.0
         self._until = 0.0  # when to try again
+        self._discarded = 0  # by bells that were given up
         self.problem: KfmError | None = None  # why the broker cannot be used now
         self.unrung = 0  # triggers of which no message was sent
 
@@ -79,7 +80,7 @@ class WakeUp:
     @property
     def discarded(self) -> int:
         """How many messages were not ours."""
-        return 0 if self._bell is None else self._bell.discarded
+        return self._discarded + (0 if self._bell is None else self._bell.discarded)
 
     def close(self) -> None:
         if self._bell is not None:
@@ -98,8 +99,18 @@ class WakeUp:
         if self.problem is None:
             self._log.event("queue.failed", error=problem)
         self.problem = problem
+        if isinstance(problem, Denied):
+            self._give_up()
         self._pause_s = min(max(2 * self._pause_s, FIRST_S), MOST_S)
         self._until = self._clock.monotonic() + self._pause_s
+
+    def _give_up(self) -> None:
+        """Close the bell. The next one reads the password again, which somebody may have corrected."""
+        with self._lock:
+            bell, self._bell = self._bell, None
+            if bell is not None:
+                self._discarded += bell.discarded
+                bell.close()
 
     def _answered(self) -> None:
         if self.problem is not None:

@@ -7,9 +7,11 @@ claimed.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from kfm.app.jobs.job_pools import job_pools
+from kfm.app.jobs.job_verdict import BUSY_MS
 from kfm.app.session.wake_up import is_job as is_job
 from kfm.clock import parse_instant
 from kfm.errors import BadInput, KfmError
@@ -36,6 +38,14 @@ class QueueDepth(Record, frozen=True):
     lag_ms: int  # since the oldest ready job came; 0: none is ready
 
 
+class Untaken(Record, frozen=True):
+    """Jobs that a worker could claim now, and that none takes."""
+
+    jobs: int
+    since_ms: int  # no worker has taken a job since then, and at least one of them could be claimed all the time
+    pools: tuple[str, ...]  # of the job that could be claimed first
+
+
 class Candidate(NamedTuple):
     """A waiting job as it was when the queue was looked at. Candidates sort in the order of the work."""
 
@@ -44,6 +54,9 @@ class Candidate(NamedTuple):
     trigger_id: str
     trigger: Trigger
     job: JobState | None  # None: no worker has claimed it yet, and it came without an envelope
+
+    def received_ms(self, now_ms: int) -> int:
+        return parse_instant(self.received_at, "a trigger") if self.received_at else now_ms
 
 
 def scope_of(trigger_id: str) -> str:
@@ -182,22 +195,78 @@ class JobQueue:
 
     def depth(self) -> QueueDepth:
         """Return how much waits. It reads the whole queue once, and asks once about each dataset."""
+        ready, running = self._sorted_out()
+        now_ms = self._session.clock.now_ms()
+        oldest = min((one.received_ms(now_ms) for one in ready), default=now_ms)
+        dead = sum(1 for _ in self._session.state.jobs.dead())
+        waiting = len(self._known) - running
+        return QueueDepth(waiting=waiting, ready=len(ready), running=running, dead=dead, lag_ms=max(now_ms - oldest, 0))
+
+    def untaken(self) -> Untaken | None:
+        """Return the jobs that could be claimed now and that no worker has taken for a while; None if there is none, or
+        if a worker has a job."""
+        ready, running = self._sorted_out()
+        now_ms = self._session.clock.now_ms()
+        since_ms, count = now_ms, 0
+        pools: tuple[str, ...] = ()
+        known: dict[str, tuple[int, tuple[str, ...]] | None] = {}
+        for one in ready if not running else ():
+            dataset = one.trigger.dataset
+            if dataset not in known:
+                known[dataset] = self._opened(dataset)
+            if (opened := known[dataset]) is None:
+                continue
+            count += 1
+            lease = self._session.state.leases.of(scope_of(one.trigger_id))
+            freed_ms = 0 if lease is None else min(lease.expires_ms, now_ms)  # its holder has died
+            could_ms = max(one.received_ms(now_ms), opened[0], freed_ms, _last_ms(one.job, now_ms))
+            if could_ms < since_ms:
+                since_ms, pools = could_ms, opened[1]
+        if not count:
+            return None
+        state = self._session.state
+        for jobs in (state.jobs.open(), state.jobs.dead(), state.jobs.done(reverse=True, limit=1)):
+            since_ms = max(since_ms, *(_last_ms(job, now_ms) for job in jobs), 0)
+        return Untaken(jobs=count, since_ms=since_ms, pools=pools)
+
+    def _opened(self, dataset: str) -> tuple[int, tuple[str, ...]] | None:
+        """Return since when the dataset is neither frozen nor at work, as far as is known, and the pools that may have
+        it; None if its labels cannot be read, because then no worker may take it."""
+        try:
+            pools = tuple(job_pools(self._session, dataset))
+        except BadInput:
+            return None
+        state = self._session.state
+        moves = (state.refs.history(flag, reverse=True, limit=1) for flag in refs.switches(dataset))
+        ends = [move.ts for each in moves for move in each]
+        ends += [entry.ts for entry in islice(state.ledger.entries_of(dataset), 1)]
+        return max((parse_instant(each, "an entry") for each in ends), default=0), pools
+
+    def _sorted_out(self) -> tuple[list[Candidate], int]:
+        """Return the jobs that this worker could claim now, and how many run."""
         session = self._session
         self.look()
         now_ms = session.clock.now_ms()
         held = {lease.scope for lease in session.state.leases.below("job") if is_held(lease, session.state.now_ms())}
         open_to_us: dict[tuple[str, str, str], bool] = {}
-        ready, running, oldest = 0, 0, now_ms
-        for _, received_at, trigger_id, trigger, job in self._known:
-            if scope_of(trigger_id) in held:
+        ready, running = list[Candidate](), 0
+        for one in self._known:
+            if scope_of(one.trigger_id) in held:
                 running += 1
                 continue
+            trigger = one.trigger
             about = (trigger.updater_id, trigger.dataset, trigger.partition)
             if about not in open_to_us:
                 open_to_us[about] = not self.is_busy(trigger) and self.may_take(trigger.dataset)
-            if open_to_us[about] and (job is None or job.not_before_ms <= now_ms):
-                ready += 1
-                oldest = min(oldest, parse_instant(received_at, "a trigger") if received_at else now_ms)
-        dead = sum(1 for _ in session.state.jobs.dead())
-        waiting = len(self._known) - running
-        return QueueDepth(waiting=waiting, ready=ready, running=running, dead=dead, lag_ms=max(now_ms - oldest, 0))
+            if open_to_us[about] and (one.job is None or one.job.not_before_ms <= now_ms):
+                ready.append(one)
+        return ready, running
+
+
+def _last_ms(job: JobState | None, now_ms: int) -> int:
+    """Return when a worker last had a job, or it was put back or given up; 0 if never."""
+    if job is None:
+        return 0
+    failed_ms = parse_instant(job.failures[-1].at, "a failure") if job.failures else 0
+    given_back_ms = min(job.not_before_ms, now_ms) if job.not_before_ms <= now_ms + BUSY_MS else 0
+    return max(job.claimed_ms, job.settled_ms, failed_ms, given_back_ms)

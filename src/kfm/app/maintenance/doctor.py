@@ -12,6 +12,7 @@ from kfm.app.authority.label_match import problems
 from kfm.app.authority.label_mistakes import without_stewards
 from kfm.app.authority.labels_in_force import labels_in_force
 from kfm.app.authority.recall import closed_datasets
+from kfm.app.jobs.untaken_jobs import untaken_jobs
 from kfm.app.metadata.catalog_gate import is_gated
 from kfm.app.metadata.completion_records import completion_faults
 from kfm.app.metadata.ledger_sinks import sink_progress
@@ -93,15 +94,25 @@ def _durability(settings: dict[str, str]) -> list[CheckResult]:
 
 
 def queue_verdicts(session: Session) -> list[CheckResult]:
-    """Return whether the broker answers that wakes workers, if there is one."""
+    """Return whether the broker answers that wakes workers, if there is one, and whether workers take jobs."""
     if not session.config.queue:
         return []
     try:
         count = session.wake_up.messages()
     except KfmError as problem:
         why = f"{problem.hint}; until then workers look into the inbox every {session.config.workers.sweep_s:g} s"
-        return [CheckResult(check="queue.broker", ok=False, found=problem.message, why=why)]
-    return [CheckResult(check="queue.broker", ok=True, found=f"answers; messages: {count}")]
+        found = CheckResult(check="queue.broker", ok=False, found=problem.message, why=why)
+    else:
+        found = CheckResult(check="queue.broker", ok=True, found=f"answers; messages: {count}")
+    return [found, *worker_verdicts(session)]
+
+
+def worker_verdicts(session: Session) -> list[CheckResult]:
+    """Return a failure if jobs wait for workers and none takes them."""
+    found = untaken_jobs(session)
+    if found is None:
+        return []
+    return [CheckResult(check="queue.workers", ok=False, found=found.what, why=f"start one: `{found.command}`")]
 
 
 def at_a_glance(session: Session) -> list[CheckResult]:
@@ -120,6 +131,7 @@ def at_a_glance(session: Session) -> list[CheckResult]:
         + closed_verdicts(session)
         + sink_verdicts(session)
         + page_verdicts(session)
+        + worker_verdicts(session)
     )
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from kfm.app.authority.authorization import change_requests
 from kfm.app.authority.withdrawals import withdrawal
+from kfm.app.jobs.untaken_jobs import untaken_jobs
 from kfm.app.maintenance.doctor import at_a_glance
 from kfm.app.metadata.completion_records import SinkStatus, pending_at
 from kfm.app.runs.change_requests import request_status
@@ -278,6 +279,8 @@ def _clock(session: Session) -> Iterator[NextStep]:
         yield NextStep(command="kfm up", why="a schedule is due and no process runs it")
     elif any(True for _ in session.state.inbox.waiting()):
         if session.config.queue:
+            if (untaken := untaken_jobs(session)) is not None:
+                yield NextStep(command=untaken.command, why="no worker takes what waits")
             yield NextStep(command="kfm jobs list", why="triggers wait for workers")
         else:
             yield NextStep(command="kfm resume", why="triggers wait")

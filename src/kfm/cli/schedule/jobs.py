@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kfm.app.jobs.job_reports import SHORT, JobReport, JobRow, find_job, job_rows, report_of, row_of
+from kfm.app.jobs.untaken_jobs import untaken_jobs
 from kfm.cli.parser import count
 from kfm.cli.render import Screen
 from kfm.cli.session import Tally, one_line, opened, person, settings
@@ -73,7 +74,10 @@ def arguments(parser: Parser) -> None:
 def jobs_list(options: argparse.Namespace, screen: Screen) -> int:
     with opened(options, screen, "read") as session:
         rows = list(job_rows(session, ended=options.all, limit=options.limit or -1))
+        untaken = untaken_jobs(session)
     _show(screen, rows, "no job waits" + ("" if options.all else "; --all shows those that ended"))
+    if untaken is not None:
+        screen.say(f"{untaken.what}; start one: `{untaken.command}`")
     return 0
 
 

@@ -46,7 +46,7 @@ class Queue:
         yield SimpleNamespace(
             wake_up=WakeUp(lambda: self, self.clock, self.log),  # type: ignore[arg-type,return-value]
             config=SimpleNamespace(workers=workers),
-            state=SimpleNamespace(jobs=SimpleNamespace(open=lambda: retried)),
+            state=SimpleNamespace(home=b"", jobs=SimpleNamespace(open=lambda: retried)),
             tables=SimpleNamespace(get=lambda _table, _key: None),
         )
 

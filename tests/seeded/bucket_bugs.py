@@ -18,9 +18,9 @@ BUCKETS: dict[str, Bug] = {
         f"{PUBLISHED}::test_a_slow_pointer_loses_against_a_later_one_without_a_lock",
     ),
     "what was withdrawn during a write stays in the bucket": Bug(
-        f"{PUBLISHER}._write_new",
-        'if problem.fields.get("withdrawn"):',
-        "if False:",
+        "kfm.delivery.public_files:Telling.all",
+        "self._take_back()",
+        "pass",
         f"{PUBLISHED}::test_a_writer_whose_lock_expired_takes_back_what_was_withdrawn_meanwhile",
     ),
     "a page in a bucket replaces what others wrote meanwhile": Bug(

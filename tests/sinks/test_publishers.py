@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import threading
@@ -13,14 +14,18 @@ from typing import Any, NamedTuple
 import pytest
 
 from kfm.bucket import Bucket
+from kfm.delivery.public_files import deliver
 from kfm.errors import BadInput, Corrupt, KfmError, Moved
 from kfm.model.ports import PublicFile, Publisher, Tx
+from kfm.projections.live_versions import ALL, live_versions
 from kfm.sinks import bucket_files
 from kfm.sinks.bucket_publisher import BucketPublisher
 from kfm.sinks.folder_publisher import FilesPublisher
 from kfm.sinks.noop import NoopPublisher
 from kfm.sinks.split_publisher import SplitPublisher
 from kfm.store.locks import FileLock
+from kfm.telemetry.log import NullLog
+from tests.engine.site_under_test import Lines, MemorySite
 from tests.sampling import sampled
 from tests.servers.seaweed import Seaweed
 from tests.servers.seaweed import seaweed as seaweed
@@ -333,26 +338,55 @@ class NoLock:
         pass
 
 
-def test_a_writer_whose_lock_expired_takes_back_what_was_withdrawn_meanwhile(seaweed: Seaweed) -> None:
-    bucket = fresh(seaweed.endpoint)
-    slow, quick = BucketPublisher(bucket, NoLock), BucketPublisher(bucket, NoLock)
-    withdrawn, real = False, bucket.create
+MEANWHILE: dict[str, tuple[Callable[[MemorySite], object], ...]] = {
+    "rolled back": (lambda site: site.operate("rollback"),),
+    "withdrawn": (lambda site: site.operate("rollback", to="nothing"),),
+    "rolled back and frozen": (
+        lambda site: site.operate("rollback"),
+        lambda site: site.operate("freeze", dataset="demo", scope="demo"),
+    ),
+    "withdrawn and published again": (
+        lambda site: site.operate("rollback", to="nothing"),
+        lambda site: site.operate("promote", reason="it was right", to=site.state.refs.at("processed/demo")),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MEANWHILE)
+def test_a_writer_whose_lock_expired_takes_back_what_was_withdrawn_meanwhile(seaweed: Seaweed, what: str) -> None:
+    site, bucket, real = MemorySite(), fresh(seaweed.endpoint), Bucket.create
+    slow, quick = BucketPublisher(bucket, NoLock), BucketPublisher(copy.copy(bucket), NoLock)
+
+    def published(publisher: Publisher) -> None:
+        assert not deliver(site.state, site.world.objects, publisher, NullLog(), sync=True)
+
+    for body in (b"first", b"second"):
+        site.shelf.body = body
+        site.run(Lines())
+        site.operate("promote")
+        if body == b"first":
+            published(quick)
+    stopped = False
 
     def create(path: str, body: bytes, attributes: Any = None) -> str:
-        """Before the slow process creates a file, another one withdraws the dataset, and finds nothing to remove."""
-        nonlocal withdrawn
-        withdrawn = True
-        quick.remove_rest(V, fine)
-        return real(path, body, attributes)
-
-    def check() -> None:
-        if withdrawn:
-            raise Moved("it has moved on", withdrawn=1)
+        """Before the slow process creates its first file, another one does all this, and finds nothing to remove."""
+        nonlocal stopped
+        if not stopped:
+            stopped = True
+            published(quick)  # it delivers what the slow one was about to
+            for change in MEANWHILE[what]:
+                change(site)
+                published(quick)
+        return real(bucket, path, body, attributes)
 
     bucket.create = create  # type: ignore[method-assign]
-    with pytest.raises(Moved):
-        slow.write_files(V, publics(files(20)), check)
-    assert withdrawn and list(bucket.below("")) == []
+    published(slow)
+    live = live_versions(list(site.state.refs.history("published/demo")), ALL)
+    versions = {each.path.split("/")[3].removesuffix(".ndjson") for each in bucket.below("datasets/demo/versions")}
+    assert stopped and versions == {version[7:23] for version in live}
+    assert ("second" in [(bucket.read(each.path) or (b"",))[0].decode() for each in bucket.below("datasets")]) == (
+        what == "withdrawn and published again"
+    )
 
 
 def test_a_slow_pointer_loses_against_a_later_one_without_a_lock(seaweed: Seaweed) -> None:

@@ -131,6 +131,14 @@ class Telling:
         self.told = state.outbox.told(PUBLIC, dataset) or SinkPosition(moves=0, keep=keep)
 
     def all(self) -> None:
+        """Write and remove what the moves ask for. Raise Moved if another process moved the ref meanwhile."""
+        try:
+            self._all()
+        except KfmError:
+            self._take_back()
+            raise
+
+    def _all(self) -> None:
         withdrawn = max((move.n for move in self._moves if not move.after), default=0)
         if withdrawn and (withdrawn > self.told.moves or withdrawn == len(self._moves)):
             self._tell(self._moves[:withdrawn])
@@ -193,12 +201,31 @@ class Telling:
         self._check()
         for path in altered:
             self._publisher.remove_file(path, f"repair/{path}", self._check)
-        for version in live_versions(self._moves, self._keep):
-            self._write(version)
-        self._check()
+        try:
+            for version in live_versions(self._moves, self._keep):
+                self._write(version)
+            self._check()
+        except KfmError:
+            self._take_back()
+            raise
         last = self._moves[-1]
         pointer = pointer_of(last)
         self._publisher.update_metadata(pointer_path(self._dataset), pointer, f"{last.ref}/{last.run_id}")
+
+    def _take_back(self) -> None:
+        """Remove the files of versions that stopped being live while this process may have written them. The process
+        that rolled them back removed only the files that it found. In a folder its lock makes it wait; a lock in the
+        state may have expired meanwhile."""
+        written = live_versions(self._moves, self._keep)
+        while True:
+            self._moves = list(self._state.refs.history(refs.published(self._dataset)))
+            stay, last = live_versions(self._moves, self._keep), self._moves[-1]
+            gone = [version for version in written if version not in stay]
+            try:
+                self._remove_all(gone, stay, f"{last.ref}/{last.run_id}")
+                return
+            except Moved:  # once more: one of them may be live again
+                continue
 
     def _write(self, version: str, base: str = "") -> None:
         """Write the files of a version. Those that it shares with `base` are there already."""
@@ -342,16 +369,7 @@ class Telling:
         was published again."""
         for last in self._state.refs.history(refs.published(self._dataset), reverse=True, limit=1):
             if last.n != len(self._moves):
-                raise Moved(
-                    f"{last.ref} has moved on",
-                    hint="the command that moved it publishes it",
-                    withdrawn=self._withdrawals(last.n - len(self._moves)),
-                )
-
-    def _withdrawals(self, since: int) -> int:
-        """Return how many of the last moves withdrew the dataset."""
-        last = self._state.refs.history(refs.published(self._dataset), reverse=True, limit=max(since, 0))
-        return sum(not move.after for move in last)
+                raise Moved(f"{last.ref} has moved on", hint="the command that moved it publishes it")
 
 
 def _keep_layouts(outbox: OutboxTx, tellings: Iterable[Telling]) -> None:

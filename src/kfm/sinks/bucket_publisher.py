@@ -4,7 +4,7 @@ A bucket has no folders, no rename and no lock. A file is written in one step: a
 is free, a large one appears when all its parts have arrived. A pointer is replaced only if it is still the one that was
 compared. So neither needs the lock. The lock keeps a withdrawal and the writing of files apart, as no condition of S3
 can: whoever removes files waits until nobody writes. A holder of a lock that expired looks again after each write, and
-takes back what it wrote if that was withdrawn meanwhile.
+the caller takes back what was withdrawn meanwhile.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from kfm.bucket import AT_ONCE, Bucket, Found, md5_of, sum_in
-from kfm.errors import Busy, Corrupt, Moved, StorageFailed, Unavailable
+from kfm.errors import Busy, Corrupt, StorageFailed, Unavailable
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest as digest_of
 from kfm.model.names import check_path
@@ -79,8 +79,8 @@ class BucketPublisher(TracingPublisher):
                 self._note("write_file", *each[:4])
 
     def _write_new(self, pool: ThreadPoolExecutor, files: Sequence[PublicFile], check: Callable[[], None]) -> None:
-        """Write files that are not there. If they were withdrawn meanwhile, remove them again: the process that
-        withdrew them may have been here before they were."""
+        """Write files that are not there, and check again at the end: the lock may have expired meanwhile. The caller
+        takes back what was withdrawn."""
         waiting = []
         try:
             for each in files:
@@ -95,12 +95,7 @@ class BucketPublisher(TracingPublisher):
                 done.exception()
         for done in waiting:
             done.result()
-        try:
-            check()
-        except Moved as problem:
-            if problem.fields.get("withdrawn"):
-                list(pool.map(lambda each: self._bucket.remove(each.path), files))
-            raise
+        check()
 
     def _write(self, path: str, digest: str, body: Iterable[bytes]) -> None:
         """Write a file whose name is free. Its bytes are checked before anything is visible."""

@@ -50,10 +50,11 @@ class TileContents:
         yield self._without_centres(tiles.metadata_text())
         zoom, found = -1, dict[str, set[Position]]()
         for entry in reversed(list(tiles.entries())):
-            if (own := place_of(entry.number)[0]) != zoom:
+            place = place_of(entry.number)
+            if place[0] != zoom:
                 self._remember(found)
-                zoom = own
-            yield from self._tile(entry, found)
+                zoom = place[0]
+            yield from self._tile(entry, place, found)
         if tiles.has_unread():
             raise NoTiles("it has bytes that its index does not name")
 
@@ -64,7 +65,9 @@ class TileContents:
                 known |= squares
         found.clear()
 
-    def _tile(self, entry: Tile, found: dict[str, set[Position]]) -> Iterator[str | Places]:
+    def _tile(
+        self, entry: Tile, place: tuple[int, int, int], found: dict[str, set[Position]]
+    ) -> Iterator[str | Places]:
         layers = layers_of(self.tiles.tile(entry))
         for layer in layers:
             yield from self._texts(layer)
@@ -73,7 +76,8 @@ class TileContents:
         if self._again < 0:
             raise NoTiles("one of its tiles stands for too many")
         for number in range(entry.number, entry.number + entry.run):
-            place = place_of(number)
+            if number > entry.number:
+                place = place_of(number)
             if not count:
                 grid = Grid(*place, 1)
                 if grid.digits:
@@ -86,9 +90,10 @@ class TileContents:
         for one in layer.features:
             row = "\t".join(f"{name}\t{self._without_centres(_text(value))}" for name, value in one.values)
             rows.append(row if one.number is None else f"{one.number}\t{row}")
-        new = [row for row in rows if hash(row) not in self._rows]
-        if len(self._rows) < _KEPT:
-            self._rows.update(map(hash, new))
+        known = self._rows
+        new = [row for row in rows if hash(row) not in known]
+        if len(known) < _KEPT:
+            known.update(map(hash, new))
         if new:
             yield "\n".join(new)
 
@@ -98,7 +103,9 @@ class TileContents:
         for one in layer.features:
             if one.positions:
                 said = _cell(one)
-                cell = grid.cell_of(one.positions, said, self._finest, said in self._cells)
+                cell = 0
+                if said or self._finest is not None:
+                    cell = grid.cell_of(one.positions, said, self._finest, said in self._cells)
                 if cell:
                     shown.add(cell)
                     continue

@@ -79,10 +79,8 @@ class Grid(NamedTuple):
         """Return the cell that is all that a feature shows; 0 if it shows anything else.
 
         `said` is the cell that it names, if it names one, `is_shown` tells whether a deeper zoom shows that cell, and
-        `finest` is the resolution that the version may show. If neither is known, it shows no cell.
+        `finest` is the resolution that the version may show. One of `said` and `finest` is known.
         """
-        if finest is None and not said:
-            return 0
         x, y = (sum(side) / len(positions) for side in zip(*positions, strict=True))
         latitude, longitude = self.point(x, y)
         if not -90 < latitude < 90:

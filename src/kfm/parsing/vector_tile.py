@@ -83,16 +83,17 @@ def _feature(body: bytes, keys: list[str], values: list[Value], used: tuple[set[
         elif field == 3 and isinstance(part, int):
             kind = part
         elif field == 2 and isinstance(part, bytes) and not tags:
-            tags = list(_varints(part))
+            tags = _varints(part)
         elif field == 4 and isinstance(part, bytes) and not commands:
-            commands = list(_varints(part))
+            commands = _varints(part)
         else:
             raise NoTiles("a feature has a part that vector tiles do not have")
-    if len(tags) % 2 or any(n >= len(keys) for n in tags[::2]) or any(n >= len(values) for n in tags[1::2]):
-        raise NoTiles("a feature names an attribute that its layer does not have")
+    try:
+        said = [(keys[key], values[value]) for key, value in zip(tags[::2], tags[1::2], strict=True)]
+    except (IndexError, ValueError):
+        raise NoTiles("a feature names an attribute that its layer does not have") from None
     used[0].update(tags[::2])
     used[1].update(tags[1::2])
-    said = [(keys[key], values[value]) for key, value in zip(tags[::2], tags[1::2], strict=True)]
     return Feature(number, said, kind, _positions(commands))
 
 
@@ -146,14 +147,20 @@ def _fields(body: bytes) -> Iterator[tuple[int, int | float | bytes]]:
     """Yield the fields of a protocol buffer: number and content."""
     at, end = 0, len(body)
     while at < end:
-        tag, at = _varint(body, at)
+        tag = body[at]  # numbers of one byte are read here: a call for each would take most of the time
+        if tag < 0x80:
+            at += 1
+        else:
+            tag, at = _varint(body, at)
         field, kind = tag >> 3, tag & 7
-        if kind == _VARINT:
-            number, at = _varint(body, at)
-            yield field, number
-            continue
-        if kind == _BYTES:
-            size, at = _varint(body, at)
+        if kind in (_VARINT, _BYTES):
+            if at < end and (size := body[at]) < 0x80:
+                at += 1
+            else:
+                size, at = _varint(body, at)
+            if kind == _VARINT:
+                yield field, size
+                continue
         elif kind in (_EIGHT, _FOUR):
             size = 8 if kind == _EIGHT else 4
         else:
@@ -184,13 +191,16 @@ def _varint(body: bytes, at: int) -> tuple[int, int]:
     raise NoTiles("a number of a tile has no end")
 
 
-def _varints(body: bytes) -> Iterator[int]:
+def _varints(body: bytes) -> list[int]:
+    if body.isascii():  # each byte is a number
+        return list(body)
+    found = []
     at, end = 0, len(body)
     while at < end:
         byte = body[at]
         if byte < 0x80:
             at += 1
-            yield byte
         else:
-            number, at = _varint(body, at)
-            yield number
+            byte, at = _varint(body, at)
+        found.append(byte)
+    return found

@@ -13,6 +13,7 @@ import pytest
 
 from kfm.masking import cells
 from kfm.masking.fingerprints import Marker
+from kfm.masking.first_cells import shown_cells
 from kfm.masking.leak_scanner import ScanReport, scan, scan_all
 from kfm.masking.tile_grid import rings_of
 from tests.masking import tile_files
@@ -171,6 +172,13 @@ def test_what_names_a_cell_and_lies_elsewhere_is_denied(zoom: int) -> None:
     assert rules(report) == {"gate.cell-too-fine"}
 
 
+def test_the_cells_of_records_in_tiles_are_compared_with_their_first_cells() -> None:
+    cell = cells.text_of(cells.cell_of(FAR[1], FAR[0], 7))
+    body = alone(3, point(*FAR, id="abc", cell=cell), point(*FAR, id=7, cell=cell), point(*FAR, cell=cell), at=FAR)
+    assert list(shown_cells(body)) == [("abc", cell), ("7", cell)]
+    assert list(shown_cells(body[:-4])) == []
+
+
 @pytest.mark.parametrize("zoom", range(16, 23))
 def test_a_tile_without_geometry_is_a_place_as_large_as_the_tile(zoom: int) -> None:
     empty = {tile_of(zoom, place): b"" for place in PLACES}
@@ -210,6 +218,7 @@ def raw(body: bytes) -> bytes:
 
 GOOD = alone(9, point(*FAR), at=FAR)
 LAYER = field(1, b"l")
+MANY = gzip.compress(field(3, LAYER + field(2, field(3, 1) + field(4, varint(1 << 22 | 1) + bytes(1 << 20)))))
 CYCLE = tile_files.directory([(0, 0, 0, 5)])
 HOSTILE: dict[str, bytes] = {
     "only the beginning": GOOD[:100],
@@ -241,6 +250,12 @@ HOSTILE: dict[str, bytes] = {
     "a length outside": archive({(0, 0, 0): b""}, root=gzip.compress(tile_files.directory([(0, 1, 0, 1 << 62)]))),
     "a directory in itself": archive({(0, 0, 0): b""}, packed=1, root=CYCLE, leaves=CYCLE),
     "a tile that is a bomb": archive({(0, 0, 0): b"x" * (1 << 29)}),
+    "one tile of half a million places, a thousand times": archive(
+        {(0, 0, 0): b""},
+        root=gzip.compress(tile_files.directory([(n, 1, 0, len(MANY)) for n in range(1000)])),
+        data=MANY,
+    ),
+    "a tile of 32 MiB": raw(b"\0" * (1 << 25)),
     "more entries than bytes": archive({(0, 0, 0): b""}, root=gzip.compress(varint(1 << 40))),
     "a zoom that there is not": archive(
         {(0, 0, 0): b""}, root=gzip.compress(tile_files.directory([((1 << 64) - 1, 1, 0, 9)]))

@@ -101,6 +101,18 @@ PROMISED: dict[str, Bug] = {
         "    if False:\n",
         "tests/masking/test_gate.py::test_what_cannot_be_read_is_for_a_person_to_review",
     ),
+    "a coordinate of a map tile is no place": Bug(
+        "kfm.masking.tile_contents:TileContents._places",
+        "points += [grid.point(x, y) for x, y in one.positions]",
+        "pass",
+        "tests/masking/test_tiles.py::test_one_exact_corner_is_denied_at_a_deep_zoom",
+    ),
+    "the outline of a cell in a map tile is a leak": Bug(
+        "kfm.masking.tile_contents:TileContents._places",
+        "                if cell:\n",
+        "                if False:\n",
+        "tests/masking/test_tiles.py::test_the_cells_of_masked_data_are_no_leak_at_any_zoom",
+    ),
     "a town near a site is denied": Bug(
         "kfm.masking.leak_scanner:_judged",
         '"deny" if beyond("fine", few) else "review"',

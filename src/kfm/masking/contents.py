@@ -105,7 +105,7 @@ class Contents:
             raise _Unreadable from None
         finally:
             if found is not None:
-                self._room = max(found.tiles.room, 1)
+                self._room = max(self._room - found.tiles.used, 1)
                 self.faults += found.faults
 
     def _layer(self, body: bytes) -> Iterable[bytes] | None:

@@ -16,6 +16,8 @@ import msgspec
 
 from kfm.masking.cells import parent_of, resolution_of, text_of
 from kfm.masking.public_record import WITHHELD, PublicRecord
+from kfm.parsing.pmtiles import MAGIC, NoTiles, Tiles
+from kfm.parsing.vector_tile import layers_of
 
 FirstCells = Mapping[str, str]  # public id: the cell it was first published in
 Verdict = Literal["first", "same", "kept", "withdraw"]
@@ -98,7 +100,10 @@ def to_withdraw(first: FirstCells, records: Iterable[PublicRecord]) -> tuple[str
 
 
 def shown_cells(body: bytes) -> Iterator[tuple[str, str]]:
-    """Yield the public ids and cells that a table, lines of JSON or features show; nothing for other files."""
+    """Yield the public ids and cells that a table, JSON lines, features or map tiles show; nothing for other files."""
+    if body.startswith(MAGIC):
+        yield from _of_tiles(body)
+        return
     if b"cell" not in body:
         return
     head = body.partition(b"\n")[0].decode("utf-8", "replace")
@@ -114,6 +119,19 @@ def shown_cells(body: bytes) -> Iterator[tuple[str, str]]:
         shown = (own if isinstance(own, dict) else one).get("cell")
         if isinstance(one.get("id"), str) and isinstance(shown, str) and shown != WITHHELD:
             yield one["id"], shown
+
+
+def _of_tiles(body: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the ids and cells of features up to a tile that cannot be read: people must look at such a file anyway."""
+    try:
+        tiles = Tiles(body, 1 << 30)
+        for entry in tiles.entries():
+            for layer in layers_of(tiles.tile(entry)):
+                for own in (dict(feature.values) for feature in layer.features):
+                    if "id" in own and isinstance(cell := own.get("cell"), str) and cell != WITHHELD:
+                        yield str(own["id"]), cell
+    except NoTiles:
+        return
 
 
 def _records(body: bytes) -> Iterator[dict[str, Any]]:

@@ -21,7 +21,9 @@ from kfm.masking.tile_grid import Grid, Places, Position
 from kfm.parsing.pmtiles import VECTOR, NoTiles, Tile, Tiles, place_of
 from kfm.parsing.vector_tile import Feature, Layer, Value, layers_of
 
-_AGAIN = 1 << 20  # coordinates of tiles that stand for several
+_AGAIN = 1 << 20  # coordinates of tiles that stand for several places
+_LARGEST = 1 << 24  # bytes of a tile
+_SMALL, _RATIO = 1 << 26, 32  # bytes of all tiles, and how many more for each byte of the file
 _KEPT = 1 << 20  # rows, and squares of places, that are remembered
 _FINE = 4  # digits from which a place is compared at every zoom
 _CENTRE = re.compile(r"\[(-?[0-9]{1,3}\.[0-9]{1,6}),(-?[0-9]{1,2}\.[0-9]{1,6})\]")
@@ -31,10 +33,11 @@ class TileContents:
     """Reads one file. `finest` is the resolution of the cells that the version may show, if it is masked."""
 
     def __init__(self, body: bytes, room: int, finest: int | None) -> None:
-        self.tiles = Tiles(body, room)
+        self.tiles = Tiles(body, min(room, _SMALL + _RATIO * len(body)))
         self.faults: Counter[str] = Counter()  # rules that features broke which name a cell
         self._finest = finest
         self._again = _AGAIN
+        self._offsets: set[int] = set()  # of the tiles that were read
         self._rows: set[int] = set()  # hashes of what was yielded
         self._cells: set[int] = set()  # that features show
         self._deeper: dict[str, set[Position]] = {}  # by layer: squares with a place at a deeper zoom
@@ -68,13 +71,17 @@ class TileContents:
     def _tile(
         self, entry: Tile, place: tuple[int, int, int], found: dict[str, set[Position]]
     ) -> Iterator[str | Places]:
-        layers = layers_of(self.tiles.tile(entry))
+        body = self.tiles.tile(entry)
+        if len(body) > _LARGEST:
+            raise NoTiles("one of its tiles is too large")
+        layers = layers_of(body)
         for layer in layers:
             yield from self._texts(layer)
         count = sum(len(one.positions) for layer in layers for one in layer.features)
-        self._again -= (entry.run - 1) * (count + 1)
+        self._again -= (entry.run - (entry.offset not in self._offsets)) * (count + 1)
+        self._offsets.add(entry.offset)
         if self._again < 0:
-            raise NoTiles("one of its tiles stands for too many")
+            raise NoTiles("one of its tiles stands for too many places")
         for number in range(entry.number, entry.number + entry.run):
             if number > entry.number:
                 place = place_of(number)

@@ -47,7 +47,7 @@ class Tiles:
         self._packed, self._packed_tiles = body[97], body[98]
         self.kind = body[99]
         self.min_zoom, self.max_zoom = body[100], body[101]
-        self.room = room
+        self.room, self.used = room, 0  # bytes after decompression
         self._read = {(0, _HEADER)}
         west, south, east, north = unpack_from("<4i", body, 102)
         self.bounds = (west / 1e7, south / 1e7, east / 1e7, north / 1e7)
@@ -129,7 +129,7 @@ class Tiles:
         return self._fitting(found)
 
     def _fitting(self, body: bytes) -> bytes:
-        self.room -= len(body)
+        self.room, self.used = self.room - len(body), self.used + len(body)
         if self.room < 0 or len(body) > _MOST:
             raise NoTiles("its parts are too large")
         return body

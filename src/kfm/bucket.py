@@ -27,7 +27,7 @@ PART = 8 << 20  # bytes of a part of a large upload
 AT_ONCE = PART  # an object up to this size is one request, which creates it or finds it there
 AHEAD = 3  # parts of a large object that are fetched before they are asked for
 ATTEMPTS = 3  # of a write whose answer was lost
-RESUME = "check the connection and the server; `kfm resume` tries again"
+RESUME = "check the connection and the server, then try again; `kfm resume` continues what a run has begun"
 LOCAL = re.compile(r"http://(?:127\.0\.0\.1|localhost|\[::1\])(?::[0-9]+)?/?")
 
 

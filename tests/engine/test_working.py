@@ -130,6 +130,24 @@ def test_one_problem_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert len(work(session, [run_request("a")], Heard()).undelivered) == 1
 
 
+def test_what_failed_every_request_and_the_settlement_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(_session: Session, *_more: object, **_how: object) -> Iterable[Receipt]:
+        raise Unavailable("the server is away", hint="start it")
+
+    monkeypatch.setattr(execution, "settle_session", away)
+    with Installation(tmp_path, "sqlite", ("a",)).open() as session:
+        heard = Heard()
+        outcome = work(session, [Request("a", away)], heard)
+        assert [str(problem) for _, problem in outcome.problems] == ["the server is away; start it"]
+        assert heard.said == ["begins a", "failed a unavailable", "settles"]
+        with pytest.raises(Unavailable):
+            work(session, [Request("a", away), run_request("a")], Heard())  # its receipt may be lost
+        with pytest.raises(Unavailable):
+            work(session, [run_request("none")], Heard())
+
+
 def test_what_fails_before_anything_is_durable_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_session: Session, **_how: object) -> None:
         raise Refused("no room", hint="make some")

@@ -301,11 +301,16 @@ def test_a_broker_without_memory_refuses_rings_and_still_gives_what_it_has(serve
     try:
         with pytest.raises(Unavailable, match="no memory"):
             bell.ring(["000000000002"])
+        with pytest.raises(Unavailable, match="no memory"):
+            bell.try_out()
         assert bell.wait(1) == {"000000000001"}
+        with pytest.raises(Unavailable, match="no memory"):
+            bell.try_out()
     finally:
         server.empty()
     bell.ring(["000000000003"])
-    assert bell.wait(1) == {"000000000003"}
+    assert bell.try_out() == 1 and bell.wait(1) == {"000000000003"}
+    assert bell.try_out() == 0 and bell.wait(0) == set(), "to try it out sends nothing"
     bell.close()
 
 

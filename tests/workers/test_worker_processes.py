@@ -324,13 +324,27 @@ def test_a_message_wakes_a_worker_long_before_it_would_look_itself(tmp_path: Pat
 
 @pytest.mark.long
 def test_doctor_says_whether_the_broker_answers(tmp_path: Path) -> None:
+    def broker() -> tuple[bool, str, str]:
+        words = [sys.executable, "-m", "kfm", "doctor", "--json"]
+        found = json.loads(subprocess.run(words, cwd=tmp_path, capture_output=True, text=True).stdout)
+        (one,) = [each for each in found["checks"] if each["check"] == "queue.broker"]
+        return one["ok"], one["found"], one["why"]
+
     with redis_server(tmp_path / "redis") as server:
         lay_out(tmp_path, "one", queue=server.url)
-        well = subprocess.run([sys.executable, "-m", "kfm", "doctor"], cwd=tmp_path, capture_output=True, text=True)
-    ill = subprocess.run([sys.executable, "-m", "kfm", "doctor"], cwd=tmp_path, capture_output=True, text=True)
-    assert re.search(r"queue\.broker +ok +answers; messages: 0", well.stdout), well.stdout
-    said = re.sub(r"\s+", " ", ill.stdout)
-    assert re.search(r"queue\.broker bad the broker at", said) and "inbox every 0.3 s" in said, ill.stdout
+        well = broker()
+        server.fill()
+        full = broker()
+    down = broker()
+    (tmp_path / "kfm.yml").write_text("redis: {password: env:NOT_THERE}\n" + (tmp_path / "kfm.yml").read_text())
+    closed = broker()
+    assert well == (True, "answers; messages: 0", "")
+    place, until = f"the broker at 127.0.0.1:{server.port}", "; until then workers look into the inbox every 0.3 s"
+    assert full == (
+        False, f"{place} has no memory left", f"raise its maxmemory, or remove what else is in it{until}"
+    )  # fmt: skip
+    assert down == (False, f"{place} does not answer", f"start it, or correct `queue`{until}")
+    assert closed[0] is False and "NOT_THERE" in closed[1] and until not in closed[2], "no worker starts then"
 
 
 UNTIL = "; until it can be used, workers look into the inbox every 0.3 s"

@@ -47,3 +47,22 @@ def test_published_files_moved_into_a_bucket_and_back_are_the_same(
     assert [each.path for each in bucket.below("")] == ["theirs.txt"]
     assert set(files(site, HERE)) == set(before) and shown(site, HERE) == here
     assert kfm(site, "reconcile").code == 0
+
+
+def test_a_dry_run_names_what_would_stop_the_move(site: str, seaweed: Seaweed, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    with Path(site, "kfm.yml").open("a") as file:
+        file.write(SETTINGS.format(bucket=KEPT, endpoint=seaweed.endpoint))
+    prefix = f"public/{os.path.basename(os.path.dirname(site))}"
+    words = ("move", "--public", "--to", f"s3://{KEPT}/{prefix}", "--dry-run")
+    assert kfm(site, *words).code == 0
+    at(seaweed.endpoint, prefix).write("datasets/theirs/current.json", b"{}")
+    taken = kfm(site, *words)
+    assert taken.code == 3 and "holds published files of 1 datasets already" in taken.err
+    monkeypatch.setenv("KFM_SECRET_SECRET", "a-wrong-secret-0451")
+    wrong = kfm(site, *words)
+    assert wrong.code == 3 and "does not accept the secret key; check secret_key" in wrong.err
+    assert "0451" not in wrong.err and len(wrong.err.splitlines()) == 1
+    monkeypatch.setenv("KFM_OBJECTS", "file:elsewhere")
+    assert "and kfm.yml names file:elsewhere" in kfm(site, *words).err

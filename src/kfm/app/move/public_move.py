@@ -19,6 +19,7 @@ from kfm.app.move.move_request import MoveRequest, record_move
 from kfm.app.move.state_move import Terms
 from kfm.app.runs.settlement import settle_session
 from kfm.app.session.backends import open_public, open_tables
+from kfm.app.session.moved_state import check_settings
 from kfm.app.session.session import open_session, session_on
 from kfm.app.session.state_place import Place, at_home, problem_of_place, put_place, read_place, transaction_of
 from kfm.app.stewards.exported_files import export_again
@@ -30,6 +31,7 @@ from kfm.model import refs
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
     from kfm.config import Resolved
+    from kfm.store.state import StoredState
 
 
 class PublicMove(NamedTuple):
@@ -41,11 +43,25 @@ class PublicMove(NamedTuple):
 
 
 def preview_public(resolved: Resolved, request: MoveRequest) -> PublicMove:
-    """Return what would be moved; nothing is written."""
+    """Return what would be moved; nothing is written. Raise what would stop the move before its first change."""
     with open_session(resolved, mode="dry") as session:
         place = read_place(session.tables)
+        if place.publish not in ("", request.to):  # else the move goes on from here
+            check_settings(resolved, session.state)
+        _check_place(session.state, place, resolved.elsewhere(publish=request.to), request)
         names = _published(session)
     return PublicMove(len(names), _others(place, resolved, request), done=False)
+
+
+def _check_place(state: StoredState, place: Place, there: Resolved, request: MoveRequest) -> None:
+    """Raise if the state is not in force, and Refused if files of another installation are at the new place."""
+    if (problem := problem_of_place(place, state.now_ms())) is not None:
+        raise problem
+    if request.to not in (place.publish, *place.left) and (names := open_public(there, state).datasets()):
+        raise Refused(
+            f"{request.to} holds published files of {len(names)} datasets already",
+            hint="name an empty place; what is there may belong to another installation",
+        )
 
 
 def move_public(resolved: Resolved, request: MoveRequest, terms: Terms, **who: str) -> PublicMove:
@@ -54,13 +70,7 @@ def move_public(resolved: Resolved, request: MoveRequest, terms: Terms, **who: s
     there = load(resolved.path, {**os.environ, "KFM_PUBLISH": request.to})
     with _anywhere(there.elsewhere(pages=False, catalog=""), terms) as session:
         place = read_place(session.tables)
-        if (problem := problem_of_place(place, session.state.now_ms())) is not None:
-            raise problem
-        if request.to not in (place.publish, *place.left) and (names := session.publisher.datasets()):
-            raise Refused(
-                f"{request.to} holds published files of {len(names)} datasets already",
-                hint="name an empty place; what is there may belong to another installation",
-            )
+        _check_place(session.state, place, session.resolved, request)
     if not place.publish or resolved.location(place.publish) != resolved.location(request.to):
         with open_session(resolved, clock=terms.clock) as session:  # what waits is published at the old place first
             record_move(session, request, **who)

@@ -94,8 +94,20 @@ def work(session: Session, requests: Iterable[Request], audience: Listener, *, a
             raise
         except KfmError as problem:
             tell(request.about, problem)
-    settle(session, outcome, audience, all_are_ours=all_are_ours)
+    settle_after(session, outcome, audience, all_are_ours=all_are_ours)
     return outcome
+
+
+def settle_after(session: Session, outcome: Outcome, audience: Listener, *, all_are_ours: bool = False) -> None:
+    """Settle after requests. If none left a receipt, what failed them and fails the settlement, too, is not raised:
+    it was reported."""
+    try:
+        settle(session, outcome, audience, all_are_ours=all_are_ours)
+    except Broken:
+        raise
+    except KfmError as problem:
+        if outcome.receipts or str(problem) not in {str(each) for _, each in outcome.problems}:
+            raise
 
 
 def settle(session: Session, outcome: Outcome, audience: Listener, *, all_are_ours: bool = False) -> None:

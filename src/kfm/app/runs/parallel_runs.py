@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from msgspec.structs import replace
 
 from kfm.app.runs.auto_promotion import with_promotions
-from kfm.app.runs.execution import Listener, Outcome, Request, settle, work
+from kfm.app.runs.execution import Listener, Outcome, Request, settle_after, work
 from kfm.app.runs.parallel_jobs import Report, Task, in_parallel, order_of, work_slots
 from kfm.errors import Broken, KfmError
 from kfm.model.records import Receipt
@@ -69,7 +69,7 @@ def work_in_jobs(session: Session, requests: Sequence[Request], audience: Parall
     outcome = Outcome()
     _run(session, requests, audience, outcome, jobs)
     audience.ordered([request.about for request in requests])
-    settle(session, outcome, audience)
+    settle_after(session, outcome, audience)
     return outcome
 
 

@@ -75,7 +75,7 @@ class WakeUp:
 
     def messages(self) -> int:
         """Return how many messages wait. Raises what stands against using the broker."""
-        return self._open().depth()
+        return self._open().try_out()
 
     @property
     def discarded(self) -> int:

@@ -67,4 +67,7 @@ class Bell(Protocol):
     def depth(self) -> int:
         """Return how many messages wait. Unavailable or Denied if the broker does not say."""
 
+    def try_out(self) -> int:
+        """Return how many messages wait. Unavailable or Denied if none could be sent or taken; nothing is changed."""
+
     def close(self) -> None: ...

@@ -48,6 +48,7 @@ class Answer(NamedTuple):
 
 
 _PASSWORD = Answer(Denied, "refuses the password", "check `postgres: {password: …}` and the user in `state`")
+TAKES_NO_WRITES = "name the primary server in `state`, not a replica; `kfm doctor` says if it is a setting of this one"
 _DATABASE = Answer(Refused, "has no such database or user", "create it, or correct `state`")
 _NO_ADDRESS = Answer(Unavailable, "has no address", "check the host in `state`")
 _NAME_SERVICE = Answer(
@@ -120,7 +121,7 @@ def connect_problem(said: str, place: str) -> tuple[KfmError, bool]:
 # By the beginning of the SQLSTATE. The first that fits decides.
 _STATES: dict[str, Answer] = {
     "55P03": Answer(Busy, "is busy: another process is writing to the state", "try again when it is done"),
-    "25006": Answer(Refused, "takes no writes", "name the primary server in `state`, not a replica"),
+    "25006": Answer(Refused, "takes no writes", TAKES_NO_WRITES),
     "42501": Answer(
         Denied,
         "does not grant this user the right to do it",
@@ -165,9 +166,7 @@ def too_old(version: int, place: str) -> Refused:
 
 
 def read_only(place: str) -> Refused:
-    return Refused(
-        f"{place} is a read-only replica or takes no writes", hint="name the primary server in `state`, not a replica"
-    )
+    return Refused(f"{place} is a read-only replica or takes no writes", hint=TAKES_NO_WRITES)
 
 
 def unavailable(place: str) -> Unavailable:

@@ -263,7 +263,10 @@ export class Session {
   /** Whether public files wait, or the receipt of a run that changed something. */
   isChangePending() {
     const unexported = [...this.state.ledger({ after: this.state.cursor(RECEIPTS) })];
-    return !this.state.due(PUBLIC).next().done || unexported.some((entry) => entry.outcome === "done");
+    const isRecord = (entry) => entry.moves.every((move) => move.ref.startsWith("maintenance/")); // a backup, a repair
+    return (
+      !this.state.due(PUBLIC).next().done || unexported.some((entry) => entry.outcome === "done" && !isRecord(entry))
+    );
   }
 }
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
+from kfm.engine.zone_gates import denied
 from kfm.errors import Corrupt
 from kfm.model.records import DatasetVersion, Decision, Receipt, RefMove
 from kfm.policy.policy_bundle import shipped
@@ -136,6 +138,8 @@ def test_a_check_that_fails_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site.state.ledger, "version", broken)
     decision = decide(site, move)
     assert decision.allow is False and decision.reasons == ["the check itself failed: corrupt"]
+    refusal = denied(SimpleNamespace(dataset="d"), "published/d may not move", decision)  # type: ignore[arg-type]
+    assert "kfm.yml" not in refusal.hint and "`kfm doctor` names what does not answer" in refusal.hint
 
 
 def test_a_missing_object_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:

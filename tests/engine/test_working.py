@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kfm.app.maintenance.maintenance_records import record
 from kfm.app.runs import execution
 from kfm.app.runs.execution import Request, Tell, Undelivered, operation_request, resume_request, run_request, work
 from kfm.app.session.session import Session
@@ -115,6 +116,8 @@ def test_committed_is_said_only_where_something_was_committed(tmp_path: Path) ->
         receipts.rename(tmp_path / "aside")
         receipts.write_text("in the way")
         assert said(run_request("b")) == [records], "nothing has changed since"
+        record(session, "backup", {"to": "file:backups"}, actor="ann", reason="every night")
+        assert said() == [records], "a backup that was begun may be repeated"
         assert said(operation_request("freeze", "a", {})) == [committed]
 
 

@@ -154,6 +154,9 @@ def unmet_by(obligations: list[Obligation], version: DatasetVersion | None) -> l
 ASK = "it is for its stewards and its community to decide: `kfm policy explain` says what they are asked"
 
 
+CHECK_FAILED = "the check itself failed: "  # and the code of the error; no rule was decided
+
+
 HINTS = {  # hints for rules of which the declaration of the dataset is not the cure
     "provenance.attested": "sign it: `kfm attest {dataset} --version {version}`, and try again",
     "validation.quarantined": "`kfm quarantine {dataset}` shows the rows; have the source corrected, and run it again",
@@ -173,6 +176,8 @@ def denied(context: RunContext, what: str, decision: Decision) -> Denied:
         return Sovereignty(message, hint=ASK)
     if any(rule.startswith("engine.") for rule in decision.rules):
         return Denied(message, hint="look at the policy server that `policy.url` names, and try again")
+    if any(reason.startswith(CHECK_FAILED) for reason in decision.reasons):
+        return Denied(message, hint="`kfm doctor` names what does not answer or is damaged; mend it, and try again")
     if any(reason.startswith("checksums:") for reason in decision.reasons):
         return Denied(
             message,

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from kfm.app.jobs import job_worker
 from kfm.app.jobs.job_worker import JobWorker
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.settlement import prune_inbox
 from kfm.app.runs.trigger_request import new_trigger
-from kfm.model.records import Receipt, Trigger
+from kfm.app.session.session import Session
+from kfm.errors import Unavailable
+from kfm.model.records import Effect, Receipt, Trigger
 from kfm.scheduling.triggers import keep
 from kfm.store.index_check import differences
 from tests.app.jobs_queue.queue_site import Team, asked, change, later, lay_out, mood, opened
@@ -237,3 +240,28 @@ def test_a_worker_that_may_not_go_on_claims_nothing(tmp_path: Path, goes_on: boo
     with opened(lay_out(tmp_path, "one")) as session:
         asked(session, "one")
         assert (JobWorker(session, goes_on=lambda: goes_on).turn() is not None) is goes_on
+
+
+def test_a_worker_names_what_it_cannot_deliver_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    away = [Unavailable("the bucket is away", hint="start it")]
+
+    def settle(session: Session) -> list[Effect]:
+        session.undelivered = [("", each) for each in away]
+        for problem in away:
+            raise problem
+        return []
+
+    monkeypatch.setattr(job_worker, "settle_session", settle)
+    with opened(lay_out(tmp_path, "rain")) as session:
+        asked(session, "rain")
+        team = Team(session)
+        for _ in range(5):
+            team.worker.turn()
+            later(session, 60)
+        assert team.problems == [("", away[0])]
+        away.clear()
+        team.worker.turn()
+        away.append(Unavailable("the bucket is away", hint="start it"))
+        later(session, 60)
+        team.worker.turn()
+        assert len(team.problems) == 2, "it is said again once it was well"

@@ -87,6 +87,7 @@ class JobWorker:
         self._datasets = sorted(datasets) or sorted(session.config.datasets)
         self._enqueued_only = enqueued_only
         self._delivered = (-1, 0.0)  # the last ledger entry that was delivered, and when
+        self._undelivered = ""  # what the last settlement could not deliver
         self.last: JobResult | None = None  # what became of the last job that this worker claimed
 
     def turn(self, only: Collection[str] | None = None) -> Receipt | None:
@@ -305,7 +306,11 @@ class JobWorker:
         except KfmError as problem:
             if not self._session.undelivered:
                 raise
-            self._tell("", problem)
+            if str(problem) != self._undelivered:  # a worker that sweeps names a problem once
+                self._tell("", problem)
+            self._undelivered = str(problem)
+        else:
+            self._undelivered = ""
         self._session.recalled.clear()  # the log has them; a session that stays open must not keep all it ever did
         self._session.adopted.clear()
         for refused in self._session.sink_problems:

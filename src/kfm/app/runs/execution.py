@@ -15,8 +15,9 @@ from kfm.app.session.datasets import dataset_names
 from kfm.app.session.session import Session
 from kfm.delivery.public_files import RECEIPTS
 from kfm.errors import Broken, Conflict, Frozen, KfmError, kind_of
+from kfm.model import refs
 from kfm.model.outbox_messages import PUBLIC
-from kfm.model.records import Effect, Receipt
+from kfm.model.records import Effect, LedgerEntry, Receipt
 
 Tell = Callable[[str, KfmError], None]
 
@@ -139,7 +140,13 @@ def _is_change_pending(session: Session) -> bool:
     """Return whether public files wait, or the receipt of a run that changed something."""
     outbox = session.state.outbox
     unexported = session.state.ledger.entries(after=outbox.cursor(RECEIPTS))
-    return next(iter(outbox.due(PUBLIC)), None) is not None or any(entry.outcome == "done" for entry in unexported)
+    return next(iter(outbox.due(PUBLIC)), None) is not None or any(map(_is_change, unexported))
+
+
+def _is_change(entry: LedgerEntry) -> bool:
+    """Return whether an entry is of a run that changed something. The record of a move, a backup or a repair is written
+    before its first change, and such a command may be repeated."""
+    return entry.outcome == "done" and not all(refs.parse(move.ref).zone == "maintenance" for move in entry.moves)
 
 
 def _numbered(effects: list[Effect]) -> list[Effect]:

@@ -13,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import msgspec
 
@@ -25,6 +26,7 @@ from kfm.config import load
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.model.records import Receipt
+from kfm.store.postgres.tables import PostgresTables
 from tests.crash.points import Points, install
 from tests.crash.updaters import T0, Command, Script, lay_out
 
@@ -116,7 +118,8 @@ REASON = "a test"  # of every operation, typed or not
 
 
 def session_in(folder: str, clock: Clock | None = None) -> Session:
-    return open_session(load(os.path.join(folder, "kfm.yml"), {}), clock=clock or FixedClock(T0))
+    with patch.object(PostgresTables, "now_ms", None):  # leases go by the clock of the test, not by the server's
+        return open_session(load(os.path.join(folder, "kfm.yml"), {}), clock=clock or FixedClock(T0))
 
 
 def perform(session: Session, command: Command) -> Receipt:

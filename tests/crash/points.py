@@ -24,6 +24,9 @@ import kfm.fsio
 import kfm.sinks.folder_publisher
 import kfm.store.jsonl
 import kfm.store.sqlite
+from kfm.bucket import Bucket
+from kfm.sinks.bucket_publisher import BucketPublisher
+from kfm.store.postgres.tables import PostgresTables
 
 Act = Callable[[str], None]
 
@@ -72,9 +75,10 @@ class Points:
 
 # Calls that change what others see or what survives: also the place right after them is counted.
 LASTING = {"commit", "sync", "sync_dir", "link", "replace", "fsync", "unlink", "truncate", "xSync", "xTruncate"}
+LASTING |= {"create", "upload"}  # of a bucket: there an object appears whole
 BOUNDARIES = (
     "tables.begin", "tables.commit", "fs.sync", "fs.link", "fs.truncate", "sqlite.xSync", "publisher.",
-    "files.replace",
+    "files.replace", "bucket.",
 )  # fmt: skip
 
 
@@ -91,7 +95,7 @@ def boundary(label: str) -> bool:
 
 def install(points: Points) -> None:
     """Replace the ports of this process for good; only ever in a child."""
-    for kind in (kfm.store.sqlite.SqliteTables, kfm.store.jsonl.JsonlTables):
+    for kind in (kfm.store.sqlite.SqliteTables, kfm.store.jsonl.JsonlTables, PostgresTables):
         for name in ("begin", "put", "add", "put_many", "delete", "commit"):
             _wrap(points, kind, "tables", name)
     fs = kfm.fsio.Fs
@@ -100,9 +104,12 @@ def install(points: Points) -> None:
         for name in _FS:
             _wrap(points, kind, prefix, name)
         _wrap_write(points, kind, prefix)
+    for name in ("create", "replace", "write", "upload", "remove"):
+        _wrap(points, Bucket, "bucket", name)
     publisher = kfm.sinks.folder_publisher.FilesPublisher
-    for name in ("write_file", "update_metadata", "emit_event"):
-        _wrap(points, publisher, "publisher", name)
+    for kind in (publisher, BucketPublisher):
+        for name in ("write_file", "update_metadata", "emit_event"):
+            _wrap(points, kind, "publisher", name)
     made = publisher.__init__
 
     def make(self: Any, *args: Any, **kwargs: Any) -> None:

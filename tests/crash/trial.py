@@ -10,8 +10,10 @@ from tests.crash import counts
 from tests.crash.harness import Ended, Voice, answer_of, clean_run, cut_run, recover, rows_as_read, session_in
 from tests.crash.oracle import check, difference, everything, rows_of
 from tests.crash.updaters import SMALLEST, Script, settle_in
+from tests.servers import placement
 
 STATES = ("sqlite", "jsonl")
+SERVERS = "servers"  # in the place of a kind of state: everything is on servers
 
 
 class Trial:
@@ -27,6 +29,7 @@ class Trial:
         self.undisturbed = answer_of(self.look)
 
     def empty(self) -> None:
+        placement.drop(self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
         settle_in(self.folder, self.script, self.state, threads=self.threads)
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from kfm import Output, Plan, SourceRef, Step, Updater
+from tests.servers import placement
 
 NOW = "2026-01-01T00:00:00Z"  # the one instant all of this happens at
 T0 = 1_767_225_600_000  # the same in milliseconds
@@ -138,7 +140,7 @@ def _csv(ids: Sequence[object], name: str = "n") -> bytes:
 
 
 _HEAD = """\
-state: {state}
+{where}
 accept_weak_storage: true
 execute: {{threads: {threads}, lease_s: 60}}
 deletion_budget: 0.5
@@ -212,12 +214,13 @@ SCRIPTS = {script.name: script for script in (SMALLEST, FAN, STATIONS)}
 
 
 def settle_in(folder: str, script: Script, state: str, *, cls: str = "Smallest", threads: int = 1) -> None:
-    """Write the installation's configuration."""
-    url = {"sqlite": "sqlite:.kfm/state.db", "jsonl": "jsonl:.kfm/state.jsonl"}[state]
+    """Write the installation's configuration. `servers` is no kind of state: everything is on the test servers."""
+    files = {"sqlite": "state: sqlite:.kfm/state.db\n", "jsonl": "state: jsonl:.kfm/state.jsonl\n"}
+    where = files.get(state) or placement.all_servers(Path(folder))
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "kfm.yml"), "w", encoding="utf-8") as file:
         # Every process that a test starts would have the default sinks, but the test itself has not.
-        file.write('pages: false\ncatalog: ""\n' + script.config.format(state=url, cls=cls, threads=threads))
+        file.write('pages: false\ncatalog: ""\n' + script.config.format(where=where, cls=cls, threads=threads))
 
 
 def lay_out(folder: str, command: Command, n: int) -> None:

@@ -17,6 +17,7 @@ from kfm.engine.run import run
 from kfm.engine.run_context import RunContext, Work
 from kfm.engine.world import Settings, World
 from kfm.model.keys import digest
+from kfm.model.ports import Objects, Tables
 from kfm.model.records import Checkpoint, Fetched, FetchRequest, Receipt, Run, SourceRef, Step, Trigger
 from kfm.model.updater import Output, Plan, Reader, Sources, Updater
 from kfm.operations.registry import operations
@@ -75,9 +76,11 @@ class Lines(Updater):
 
 
 class MemorySite:
-    """The engine over memory: quick enough for hundreds of histories."""
+    """The engine over memory: quick enough for hundreds of histories. Tests of a server give it tables and objects."""
 
-    def __init__(self, tables: MemoryTables | None = None, **settings: Any) -> None:
+    def __init__(
+        self, tables: Tables | None = None, objects: Callable[[StoredState], Objects] | None = None, **settings: Any
+    ) -> None:
         self.clock = FixedClock()
         self.state = StoredState(tables or MemoryTables(), self.clock.now_ms)
         self.objects = DryObjects(None)
@@ -87,7 +90,7 @@ class MemorySite:
         self.guards = Guards(gate=promotion_gate, step_gate=step_gate)
         self.world = World(
             state=self.state,
-            objects=_StateObjects(self.state),
+            objects=objects(self.state) if objects else _StateObjects(self.state),
             clock=self.clock,
             log=NullLog(),
             open_source=lambda _uri: self.shelf,

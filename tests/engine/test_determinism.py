@@ -20,6 +20,8 @@ from kfm.model.canonical import canonical
 from tests.engine.installations import NOW, Server, contents, environment, kansas, kansas_files, serving
 from tests.engine.site_under_test import folder_site
 from tests.sampling import sampled
+from tests.servers.placement import all_servers, in_buckets
+from tests.servers.seaweed import seaweed as seaweed
 
 pytestmark = pytest.mark.xdist_group("determinism")  # what they share is made once
 
@@ -212,10 +214,18 @@ def lay_out(folder: Path, port: int) -> None:
         file.write(DECLARED)
 
 
-def fingerprint(folder: Path, port: int, chosen: dict[str, Any], python: str = sys.executable) -> dict[str, Any]:
-    """Run everything in a folder of its own, and tell all that came of it."""
+def fingerprint(
+    folder: Path,
+    port: int,
+    chosen: dict[str, Any],
+    python: str = sys.executable,
+    where: Callable[[Path], str] = lambda _site: "",
+) -> dict[str, Any]:
+    """Run everything in a folder of its own, and tell all that came of it. `where` adds lines to its kfm.yml."""
     site = folder / "site"
     lay_out(site, port)
+    with open(site / "kfm.yml", "a", encoding="utf-8") as file:
+        file.write(where(site))
     (folder / "shuffling").mkdir()
     (folder / "shuffling/sitecustomize.py").write_text(SHUFFLING)
     seen = folder / "threads"
@@ -263,8 +273,9 @@ def told(site: Path) -> dict[str, Any]:
         }  # fmt: skip
     assert len(refs) >= 14 and len(found["receipts"]) == 10
     found["artifacts"] = contents(site / ".kfm/artifacts")
-    found["public"] = contents(site / "public")
-    found["exported"] = contents(site / ".kfm/receipts")
+    files = contents(site) | in_buckets(str(site))
+    for part, below in (("public", "public/"), ("exported", ".kfm/receipts/")):
+        found[part] = {path.removeprefix(below): body for path, body in files.items() if path.startswith(below)}
     assert found["artifacts"] and found["public"] and len(found["exported"]) == 10
     return found
 
@@ -295,6 +306,22 @@ def test_every_digest_is_the_same_under_many_more_variations(
     n: int, tmp_path: Path, server: Server, locales: Path, expected: dict[str, Any], count: Count
 ) -> None:
     test_every_digest_is_the_same_under_any_variation(n, tmp_path, server, locales, expected, count)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("seaweed")
+@pytest.mark.parametrize("n", range(5, SEEDS, 5))
+def test_every_digest_is_the_same_over_servers(
+    n: int, tmp_path: Path, server: Server, locales: Path, expected: dict[str, Any], count: Count
+) -> None:
+    """State, objects, public files and queue on servers: what is in files under another variation."""
+    chosen = variation(n)
+    make_locale(chosen["env"]["LC_ALL"], locales)
+    chosen["env"]["LOCPATH"] = str(locales)
+    found = fingerprint(tmp_path, server.port, chosen, where=all_servers)
+    for part, value in expected.items():
+        assert found[part] == value, (part, variation(n))
+    count("variations over servers with the same digests")
 
 
 @pytest.mark.parametrize("name", sampled(FOREIGN))

@@ -39,6 +39,7 @@ from tests.engine.installations import (
 from tests.engine.nothing_to_see import NO_INDEX, NOTHING_TO_SEE
 from tests.engine.system_calls import changes, need_strace, traced
 from tests.sampling import sampled, stride
+from tests.servers import placement
 
 Count = Callable[..., None]
 Foretell = Callable[..., dict[str, Any]]
@@ -247,9 +248,9 @@ def server() -> Iterator[Server]:
         yield server
 
 
-def standing(name: str, folder: Path, server: Server) -> Installation:
+def standing(name: str, folder: Path, server: Server, elsewhere: str = "") -> Installation:
     prepare, state = STATES[name]
-    site = small(folder, server.port, state)
+    site = small(folder, server.port, elsewhere or state)
     with (folder / "kfm.yml").open("a") as config:
         config.write("webhooks: {gauges: {datasets: [gauges], secrets: ['file:secret']}}\n")
     (folder / "secret").write_text("9f2c4e6a8b0d1f3e5c7a9b8d6f4e2c0a")
@@ -521,6 +522,7 @@ def check_effects(site: Installation, done: dict[str, Any]) -> None:
         last |= {move["ref"]: move["after"] for move in receipt["moves"]}
     assert {ref: refs.get(ref, "") for ref in last} == last
     files = contents(site.folder) | contents(site.folder / ".kfm") | contents(site.folder / "public")
+    files |= {path.partition("/")[2]: body for path, body in placement.in_buckets(str(site.folder)).items()}
     for effect in done["effects"]:
         if effect["method"] == "write_file":
             assert "sha256:" + files[effect["target"]] == effect["digest"], effect

@@ -38,6 +38,14 @@ TABLE: dict[str, tuple[int, tuple[str, ...]]] = {
     "policy": (1, ("tests/policy",)),
     "jobs": (2, ("tests/app/jobs", "tests/app/derived_jobs")),
     "servers": (1, ("tests/app/servers", "tests/sinks/test_publishers.py", "tests/sinks/test_file_trees.py")),
+    "on-servers": (
+        5,
+        (
+            "tests/crash/test_on_servers.py",
+            "tests/engine/test_rollback_on_servers.py",
+            "tests/engine/test_dry_run_on_servers.py",
+        ),
+    ),
     "workers": (1, ("tests/workers",)),
     "queue": (1, ("tests/app/jobs_queue",)),
     "move": (1, ("tests/app/move", "tests/app/backup")),

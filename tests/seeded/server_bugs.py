@@ -55,4 +55,22 @@ SERVERS: dict[str, Bug] = {
         "if False:",
         "tests/engine/test_cluster.py::test_a_worker_with_other_code_or_settings_is_refused_in_one_line",
     ),
+    "a stale lease writes into a state on a server": Bug(
+        "kfm.store.state:StoredState.check",
+        "            self._check_fence(lease)\n",
+        "",
+        "tests/crash/test_on_servers.py::test_a_worker_that_was_replaced_changes_nothing",
+    ),
+    "a dry run opens a state on a server for writing": Bug(
+        "kfm.app.session.backends:open_tables_at",
+        'open_postgres(resolved, url, mode == "write")',
+        "open_postgres(resolved, url, True)",
+        "tests/engine/test_dry_run_on_servers.py::test_no_command_that_promises_it_changes_anything",
+    ),
+    "the bytes of an object stay on the machine": Bug(
+        "kfm.store.buckets.bucket_objects:BucketObjects.keep",
+        "etag = self._bucket.create(name, body)",
+        "etag = total",
+        "tests/engine/test_rollback_on_servers.py",
+    ),
 }

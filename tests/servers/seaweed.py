@@ -51,6 +51,12 @@ def seaweed(request: pytest.FixtureRequest) -> Seaweed:
         stack = contextlib.ExitStack()
         request.config.add_cleanup(stack.close)
         _shared.append(stack.enter_context(running()))
+    return shared()
+
+
+def shared() -> Seaweed:
+    """Return the server of this process, for a test that used the fixture."""
+    assert _shared, "the test, or a fixture of it, must ask for the fixture `seaweed`"
     return _shared[0]
 
 

@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kfm.store.postgres.tables import PostgresTables
 from tests.app.move.carried import HERE, kfm, killed_at, places_of, refusal, saved, sums
-from tests.crash import points as crash_points
-from tests.crash.points import Points
 from tests.sampling import everything, sampled
 from tests.servers import postgres
 
@@ -38,19 +35,6 @@ class Server:
 @pytest.fixture
 def server(house: str, monkeypatch: pytest.MonkeyPatch) -> Server:
     return Server(house, monkeypatch)
-
-
-@pytest.fixture
-def counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the places to die include the transactions in Postgres."""
-    install = crash_points.install
-
-    def both(points: Points) -> None:
-        install(points)
-        for name in ("begin", "put_many", "commit"):
-            crash_points._wrap(points, PostgresTables, "tables", name)
-
-    monkeypatch.setattr("tests.app.move.carried.install", both)
 
 
 def test_a_state_that_moved_to_a_server_and_back_has_the_same_rows(house: str, server: Server) -> None:
@@ -96,7 +80,6 @@ def test_a_server_that_went_away_leaves_the_old_place_in_force(house: str, serve
     assert refusal(house) is None
 
 
-@pytest.mark.usefixtures("counted")
 @pytest.mark.parametrize("part", sampled(range(4)))
 def test_a_move_to_a_server_killed_anywhere_is_continued(house: str, server: Server, part: int) -> None:
     words = ("move", "--to", server.url)

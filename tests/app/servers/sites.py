@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import subprocess
 import sys
@@ -13,8 +12,8 @@ import msgspec
 
 from kfm.bucket import Bucket
 from kfm.testing.kills import in_child
-from tests.servers import postgres
-from tests.servers.seaweed import ACCESS, KEPT, SECRET
+from tests.servers.placement import Placement
+from tests.servers.seaweed import ACCESS, SECRET
 from tests.store.buckets import at
 
 ROWS = "station,inches\nKS-01,1.20\nKS-02,0.41\n"
@@ -33,7 +32,6 @@ datasets:
     outputs:
       rain: {{from: rain}}
 """
-_numbers = itertools.count()
 
 
 class Site:
@@ -45,33 +43,23 @@ class Site:
     ) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        dsn, self.schema = postgres.place(folder / "state")
-        address = f"postgresql://{dsn['user']}@{dsn['host']}:{dsn['port']}/{dsn['dbname']}"
-        self.prefix = f"{os.getpid()}-{next(_numbers)}"
-        self.store = store
+        keys = [f"env:{name}" for name in (PASSWORD, ACCESS_KEY, SECRET_KEY)]
+        place = Placement(folder, store=store, queue=queue, keys=keys)
+        self.schema, self.prefix, self.store = place.schema, place.prefix, store
         self.environment = {
             **os.environ,
-            PASSWORD: str(dsn["password"]), ACCESS_KEY: ACCESS, SECRET_KEY: SECRET,
+            PASSWORD: str(place.dsn["password"]), ACCESS_KEY: ACCESS, SECRET_KEY: SECRET,
             "KFM_REASON": "a test", "KFM_ACTOR": "tester",
         }  # fmt: skip
         lines = [
             "kfm: 1",
-            f"state: {address}",
-            f"postgres: {{password: env:{PASSWORD}, schema: {self.schema}, wait_s: 5}}",
+            *place.lines,
             "accept_weak_storage: true",
             "pages: false",
             'catalog: ""',
             "workers: {sweep_s: 0.2, backoff_s: 0.01, attempts: 30}",
             "execute: {lease_s: 2}",
         ]
-        if store:
-            lines += [
-                f"objects: s3://{KEPT}/{self.prefix}/objects",
-                f"publish: s3://{KEPT}/{self.prefix}/public",
-                f"s3: {{{KEPT}: {{endpoint: '{store}', access_key: env:{ACCESS_KEY}, secret_key: env:{SECRET_KEY}}}}}",
-            ]
-        if queue:
-            lines += [f"queue: {queue}", f"redis: {{name: q{self.prefix}}}"]
         if source.startswith("http:"):
             lines += [f"network: {{allow: ['{source.split('/')[2]}'], retries: 0}}"]
         self.config = "\n".join(lines) + "\n" + DATASET.format(source=source, promote=promote)

@@ -15,23 +15,12 @@ from kfm.store.locks import FileLock
 from kfm.store.state import StoredState
 from kfm.store.state_lock import StateLock
 from tests.app.servers.sites import PASSWORD, ROWS, Site
-from tests.servers import postgres
+from tests.servers.placement import on_server
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     return Site(tmp_path / "site")
-
-
-def contents(site: Site) -> dict[str, list[str]]:
-    """Every row of every table of this installation on the server, each with the transaction that wrote it."""
-    dsn, _ = postgres.place(site.folder / "state")
-    cluster = postgres.Cluster(site.folder, port=int(dsn["port"]))
-    tables = cluster.execute(f"select tablename from pg_tables where schemaname = '{site.schema}'")
-    return {
-        str(name): sorted(map(str, cluster.execute(f'select xmin, t::text from {site.schema}."{name}" t')))
-        for (name,) in tables
-    }
 
 
 def test_a_version_goes_from_its_source_to_the_public_folder_and_back(site: Site) -> None:
@@ -47,16 +36,16 @@ def test_a_version_goes_from_its_source_to_the_public_folder_and_back(site: Site
 
 
 def test_a_dry_run_writes_nothing_into_the_server(site: Site) -> None:
-    assert not contents(site)
+    assert not on_server(site.folder)
     site.typed("run", "rain", "--dry-run")
-    assert not contents(site), "it made a schema"
+    assert not on_server(site.folder), "it made a schema"
     site.typed("run", "rain")
     site.write(rows=ROWS.replace("1.20", "1.30"))
-    before = contents(site)
+    before = on_server(site.folder)
     assert sum(map(len, before.values())) > 10
     assert "done" in site.typed("run", "rain", "--dry-run")
     site.typed("publish", "rain", "--dry-run")
-    assert contents(site) == before
+    assert on_server(site.folder) == before
 
 
 def test_a_first_version_that_is_published_while_a_session_opens_is_no_mistake(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.server
-import socket
 import subprocess
 import threading
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from kfm.policy.policy_bundle import Policies, bundle
 from tests.abilities import lacking
 from tests.policy import tools
+from tests.servers.postgres import free_port as free_port
 
 
 def tool(name: str) -> str:
@@ -23,12 +23,6 @@ def tool(name: str) -> str:
         return str(tools.built(name))
     except tools.Absent as problem:
         lacking(str(problem))
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 class Server:

@@ -59,11 +59,12 @@ def own(*paths: Path) -> None:
 
 
 def free_port() -> int:
-    """Not one that the system gives to outgoing connections: a client that tries again and again while the server is
-    down would be given it some day, and be connected to itself."""
+    """Return a port for a server that is started later. It is not one that the system gives to outgoing connections: a
+    client that tries again and again while the server is down would be given it some day, and be connected to itself.
+    Nor is it one of SeaweedFS, or the one that hypothesis, which seeds `random`, lets every process draw."""
     while True:
         with socket.socket() as one, contextlib.suppress(OSError):
-            port = random.randrange(20_000, 32_000)
+            port = random.SystemRandom().randrange(22_700, 30_000)
             one.bind(("127.0.0.1", port))
             return port
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.abilities import lacking
+from tests.servers.postgres import free_port
 
 
 def redis_program() -> str:
@@ -21,12 +21,6 @@ def redis_program() -> str:
     if program is None:
         lacking("no redis-server and no valkey-server on this machine")
     return program
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 class RedisServer:
@@ -57,8 +51,8 @@ class RedisServer:
         self._process = subprocess.Popen([self._program, str(config)], stdout=subprocess.DEVNULL)
         for _ in range(500):
             with suppress(Exception):
-                self.client().ping()
-                return
+                if self.client().info("server")["process_id"] == self._process.pid:  # and not another one's server
+                    return
             assert self._process.poll() is None, "redis-server did not start"
             time.sleep(0.01)
         raise AssertionError("redis-server does not answer")

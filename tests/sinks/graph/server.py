@@ -14,6 +14,7 @@ from typing import Any
 import neo4j
 from neo4j.exceptions import Neo4jError, ServiceUnavailable
 
+from tests.servers.postgres import free_port as free_port
 from tests.sinks.graph import tools
 
 USER, DATABASE = "neo4j", "neo4j"
@@ -27,12 +28,6 @@ dbms.usage_report.enabled=false
 db.tx_log.preallocate=false
 server.memory.pagecache.size=64m
 """
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def classes() -> Path:

@@ -51,8 +51,8 @@ MOVES: dict[str, Bug] = {
         f"{TESTS}/test_places.py::test_a_session_that_was_open_before_the_files_moved_publishes_nothing_at_the_old_place",
     ),
     "a move to a place of others removes their files": Bug(
-        f"{MOVE}.public_move:move_public",
-        "(names := session.publisher.datasets())",
+        f"{MOVE}.public_move:_check_place",
+        "(names := open_public(there, state).datasets())",
         "(names := [])",
         f"{TESTS}/test_places.py::test_files_of_another_installation_are_not_overwritten",
     ),

@@ -97,7 +97,7 @@ PROMISED: dict[str, Bug] = {
     ),
     "a file that cannot be read is clean": Bug(
         "kfm.masking.leak_scanner:scan_all",
-        "    if unreadable:\n",
+        "    if contents.unreadable:\n",
         "    if False:\n",
         "tests/masking/test_gate.py::test_what_cannot_be_read_is_for_a_person_to_review",
     ),

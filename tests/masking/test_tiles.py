@@ -255,7 +255,7 @@ HOSTILE: dict[str, bytes] = {
         root=gzip.compress(tile_files.directory([(n, 1, 0, len(MANY)) for n in range(1000)])),
         data=MANY,
     ),
-    "a tile of 32 MiB": raw(b"\0" * (1 << 25)),
+    "a tile of 32 MiB": raw(field(3, field(1, b"x" * (1 << 25)))),
     "more entries than bytes": archive({(0, 0, 0): b""}, root=gzip.compress(varint(1 << 40))),
     "a zoom that there is not": archive(
         {(0, 0, 0): b""}, root=gzip.compress(tile_files.directory([((1 << 64) - 1, 1, 0, 9)]))

@@ -23,6 +23,8 @@ WRITING: frozenset[Command] = frozenset(
         ("attest",),
         ("catalog", "build"),
         ("runs", "compact"),
+        ("backup",),
+        ("restore",),
         ("doctor",),  # tries the disk by writing to it
         (
             "triggers",

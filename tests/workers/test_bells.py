@@ -16,7 +16,7 @@ from redis import exceptions
 
 from kfm.clock import FixedClock
 from kfm.errors import Denied, KfmError, Refused, Unavailable
-from kfm.model.ports import Bell
+from kfm.model.jobs.job_ports import Bell
 from kfm.model.secret import Secret
 from kfm.queues.broker_address import BrokerAddress, broker_address
 from kfm.queues.celery_bell import CeleryBell

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -95,11 +96,13 @@ class Site:
 
         return sorted(in_child(look))
 
-    def begun(self, *words: str, **env: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", *words], cwd=self.folder, env={**self.environment, **env},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
+    def begun(self, *words: str, log: Path | None = None, **env: str) -> subprocess.Popen[str]:
+        """Start a command. What it says goes to `log`: a pipe that nobody reads would stop it when it is full."""
+        with log.open("a") if log is not None else contextlib.nullcontext(subprocess.PIPE) as out:
+            return subprocess.Popen(
+                [sys.executable, "-m", *words], cwd=self.folder, env={**self.environment, **env},
+                stdout=out, stderr=subprocess.STDOUT, text=True,
+            )  # fmt: skip
 
     def typed(self, *words: str, code: int = 0, module: str = "kfm", **env: str) -> str:
         """What a command answers, stdout and stderr together."""

@@ -15,7 +15,7 @@ from tests.servers.seaweed import seaweed as seaweed
 
 Count = Callable[..., None]
 STATES = ("after runs", "in a journal of lines after a kill", "frozen")  # there in files, and here on servers
-PARTS = 12
+PARTS = 20
 ELSEWHERE = ("move",)  # between kinds of files
 
 

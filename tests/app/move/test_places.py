@@ -176,7 +176,7 @@ def test_a_move_killed_anywhere_goes_on_and_leaves_one_public_place(site: str) -
     words = ("move", "--public", "--to", THERE)
     only = None if everything else boundary
     places, whole, killed = places_of(site, *words, only=only), shown(site, HERE), 0
-    for at in range(1, len(places) + 1, 9 if everything else max(1, len(places) // 8)):
+    for at in range(1, len(places) + 1, 9 if everything else max(1, len(places) // 6)):
         with saved(site) as copy:
             killed += killed_at(copy, at, *words, only=only)
             label = f"killed at {at} of {len(places)}, {places[at - 1]}"

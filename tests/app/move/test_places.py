@@ -146,7 +146,7 @@ def test_files_of_another_installation_are_not_overwritten(site: str) -> None:
     os.makedirs(os.path.join(site, "there/datasets/wells"))
     Path(site, "there/datasets/wells/theirs.csv").write_text("x")
     answer = kfm(site, "move", "--public", "--to", THERE)
-    assert answer.code == 3 and "holds published files of 1 datasets already" in answer.err
+    assert answer.code == 3 and "holds published files of 1 dataset already" in answer.err
     assert Path(site, "there/datasets/wells/theirs.csv").read_text() == "x" and shown(site, HERE)
     assert kfm(site, "reconcile").code == 0
 

@@ -59,7 +59,7 @@ def test_a_dry_run_names_what_would_stop_the_move(site: str, seaweed: Seaweed, m
     assert kfm(site, *words).code == 0
     at(seaweed.endpoint, prefix).write("datasets/theirs/current.json", b"{}")
     taken = kfm(site, *words)
-    assert taken.code == 3 and "holds published files of 1 datasets already" in taken.err
+    assert taken.code == 3 and "holds published files of 1 dataset already" in taken.err
     monkeypatch.setenv("KFM_SECRET_SECRET", "a-wrong-secret-0451")
     wrong = kfm(site, *words)
     assert wrong.code == 3 and "does not accept the secret key; check secret_key" in wrong.err

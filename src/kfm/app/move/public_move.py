@@ -59,7 +59,7 @@ def _check_place(state: StoredState, place: Place, there: Resolved, request: Mov
         raise problem
     if request.to not in (place.publish, *place.left) and (names := open_public(there, state).datasets()):
         raise Refused(
-            f"{request.to} holds published files of {len(names)} datasets already",
+            f"{request.to} holds published files of {len(names)} dataset{'s' if len(names) > 1 else ''} already",
             hint="name an empty place; what is there may belong to another installation",
         )
 

@@ -113,7 +113,8 @@ def _show(screen: Screen, request: MoveRequest, moved: Moved, *, edited: bool | 
         screen.table(("table", "rows", "bytes"), rows)
         what = f"{sum(each.rows for each in moved.sums):,} rows, {total_of(moved.sums)}"
     elif isinstance(moved, PublicMove):
-        what = f"the files of {moved.datasets:,} datasets, removed from {', '.join(moved.emptied) or 'nowhere'}"
+        many = "1 dataset" if moved.datasets == 1 else f"{moved.datasets:,} datasets"
+        what = f"the files of {many}, removed from {', '.join(moved.emptied) or 'nowhere'}"
     else:
         left = f"; {moved.left:,} that the state does not name stay behind" if moved.left else ""
         what = f"{moved.objects:,} objects, {moved.size:,} bytes, {moved.copied:,} of them not there before{left}"

@@ -44,9 +44,9 @@ SERVERS: dict[str, Bug] = {
         f"{STORE}/test_bucket_faults.py::test_a_put_whose_request_or_answer_is_lost_is_one_whole_object",
     ),
     "a command writes into a state that was moved": Bug(
-        "kfm.app.session.moved_state:opened_place",
-        "        raise problem\n",
-        '        return ""\n',
+        "kfm.app.session.state_place:problem_of_place",
+        'place.status == "moved"',
+        'place.status == "never"',
         "tests/app/move/test_state_move.py::test_the_old_place_refuses_writers_and_warns_readers",
     ),
     "a worker with other code performs steps": Bug(

@@ -148,8 +148,6 @@ def make_backup(folder: Path) -> None:
         resolved = load(str(config), {})
         back_up(resolved, open_place(resolved, f"file:{folder}"), FixedClock(), lambda *_: None)
         (folder / "facts.json").write_text(json.dumps(found, indent=1) + "\n")
-        for name in ("kfm.yml", "updaters.py", "source.csv"):
-            shutil.copy(Path(scratch, name), folder / name)
 
 
 if __name__ == "__main__":

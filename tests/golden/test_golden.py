@@ -67,8 +67,8 @@ def public(folder: Path) -> dict[str, bytes]:
 def test_a_golden_backup_is_restored_and_its_work_is_finished(tmp_path: Path, backend: str) -> None:
     (kept,) = Path(__file__).parent.glob("backup-*")
     assert kept.name == f"backup-{BACKUP_FORMAT}", "make one of the new format, and keep this one"
-    for name in ("kfm.yml", "updaters.py", "source.csv"):
-        shutil.copy(kept / name, tmp_path / name)
+    for name in ("kfm.yml", "updaters.py", "source.csv"):  # of the state that was backed up
+        shutil.copy(kept.parent / "format-9" / "sqlite" / name, tmp_path / name)
     config = tmp_path / "kfm.yml"
     config.write_text(re.sub("^state: .*", f"state: {backend}", config.read_text(), flags=re.M))
     resolved = load(str(config), {})

@@ -6,7 +6,6 @@ before the objects: every object that it names is there by then.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +14,7 @@ import msgspec
 from kfm.app.backup.backup_place import BackupPlace
 from kfm.app.backup.backup_record import FORMAT, BackupRecord, BackupTable, name_of, pieces_of, read_record
 from kfm.app.move.state_move import check_ledger
-from kfm.app.move.table_copy import COPIED, Row, rows_of
+from kfm.app.move.table_copy import COPIED, Row, RowSum, rows_of
 from kfm.app.session.backends import open_objects_at, open_tables
 from kfm.clock import rfc3339
 from kfm.config.setting_values import leaves
@@ -119,20 +118,19 @@ class _Copy:
         self.size += size
 
     def table(self, tables: Tables, table: str) -> BackupTable:
-        total, counts = hashlib.sha256(), [0, 0]
+        total = RowSum(table)
 
         def counted() -> Iterator[Row]:
             for key, value in rows_of(tables, table):
-                name = key.encode()
-                counts[0] += 1
-                counts[1] += len(name) + len(value)
-                total.update(b"%d %d " % (len(name), len(value)) + name + value)
+                total.add(key, value)
                 yield key, value
 
         self._progress("state", COPIED.index(table), len(COPIED))
         pieces = tuple(map(self.put, pieces_of(counted())))
-        rows, size = counts
-        return BackupTable(table=table, rows=rows, bytes=size, digest=f"sha256:{total.hexdigest()}", pieces=pieces)
+        found = total.found()
+        return BackupTable(
+            table=table, rows=found.rows, bytes=found.size, digest=f"sha256:{found.digest}", pieces=pieces
+        )
 
     def objects(self, resolved: Resolved, tables: Tables, clock: Clock) -> Iterator[str]:
         """Copy the objects that are no rows of the state; yield the digest of each."""

@@ -36,6 +36,9 @@ class BackupTable(Record, frozen=True):
     digest: str  # over all keys and values
     pieces: tuple[str, ...] = ()
 
+    def sum(self) -> TableSum:
+        return TableSum(self.table, self.rows, self.bytes, self.digest[7:])
+
 
 class BackupRecord(Record, frozen=True):
     """What a backup holds. Its name ends with the digest of this record."""
@@ -53,7 +56,7 @@ class BackupRecord(Record, frozen=True):
     tables: tuple[BackupTable, ...] = ()
 
     def sums(self) -> list[TableSum]:
-        return [TableSum(each.table, each.rows, each.bytes, each.digest[7:]) for each in self.tables]
+        return [each.sum() for each in self.tables]
 
 
 def name_of(record: BackupRecord) -> str:

@@ -10,7 +10,6 @@ continued by the same command.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +21,7 @@ from kfm.app.backup.backup_record import BackupRecord, BackupTable, rows_in
 from kfm.app.maintenance.maintenance_records import record as record_maintenance
 from kfm.app.move.move_claim import Claim, claimed, now_of
 from kfm.app.move.state_move import check_ledger
-from kfm.app.move.table_copy import COPIED, Row, copy_rows, rows_of, sums_of
+from kfm.app.move.table_copy import COPIED, Row, RowSum, copy_rows, rows_of, sums_of
 from kfm.app.runs.execution import problem_of
 from kfm.app.runs.run_control import run_operation
 from kfm.app.session.backends import open_objects_at, open_tables_at
@@ -157,15 +156,13 @@ def _names(place: BackupPlace, record: BackupRecord) -> Iterator[str]:
 
 def _checked(place: BackupPlace, table: BackupTable, progress: Progress) -> Iterator[Row]:
     """Yield the rows of a table. Raise Corrupt at the end if they are not those that were backed up."""
-    total, rows = hashlib.sha256(), 0
-    for key, value in rows_in(place, table):
-        name = key.encode()
-        total.update(b"%d %d " % (len(name), len(value)) + name + value)
-        rows += 1
+    total = RowSum(table.table)
+    for rows, (key, value) in enumerate(rows_in(place, table), 1):
+        total.add(key, value)
         yield key, value
         if rows % 1000 == 0:
             progress(table.table, rows, table.rows)
-    if f"sha256:{total.hexdigest()}" != table.digest or rows != table.rows:
+    if total.found() != table.sum():
         raise Corrupt(f"table {table.table} of the backup has other rows", hint="restore another backup")
 
 

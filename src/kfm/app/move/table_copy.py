@@ -34,7 +34,9 @@ class TableSum(NamedTuple):
     digest: str
 
 
-class _Sum:
+class RowSum:
+    """Adds up the rows of a table in the order of their keys."""
+
     def __init__(self, table: str) -> None:
         self._table, self._rows, self._size, self._hash = table, 0, 0, hashlib.sha256()
 
@@ -56,7 +58,7 @@ def rows_of(tables: Tables, table: str) -> Iterator[Row]:
 
 
 def sum_of(tables: Tables, table: str, advanced: Advanced) -> TableSum:
-    found, since = _Sum(table), 0
+    found, since = RowSum(table), 0
     for key, value in rows_of(tables, table):
         found.add(key, value)
         since += 1
@@ -86,7 +88,7 @@ def copy_table(source: Tables, target: Tables, table: str, write: Write, advance
 
 def copy_rows(rows: Iterator[Row], target: Tables, table: str, write: Write, advanced: Advanced) -> TableSum:
     """Make a table of the target hold exactly these rows, which come in the order of their keys."""
-    found = _Sum(table)
+    found = RowSum(table)
     puts: list[Row] = []
     gone: list[str] = []
     size = since = 0

@@ -138,6 +138,9 @@ def test_every_command_that_changes_something_leaves_an_entry_in_the_ledger(
     did(("backfill", "resume"), "parts")
     assert kfm("backfill", "start", "more", "--later").code == 0
     did(("backfill", "cancel"), "more")
+    assert kfm("hotfix", "new", "title", GAUGES, "--set", "title=Gauges").code == 0
+    did(("hotfix", "apply"), "hotfixes/title.yml")
+    did(("hotfix", "revert"), "title")
     did(("rollback",), GAUGES, "--to", "nothing")
     assert kfm("publish", GAUGES).code == 0
     next(Path("public").rglob("*.csv")).unlink()

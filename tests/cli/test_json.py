@@ -103,6 +103,9 @@ LINES = {
     "kfm mask preview": ["mask", "preview", "sites.csv", "--mask", "mask.yml"],
     "kfm protect": ["protect", "sites.csv", "--custodian", "society", "--yes"],
     "kfm mask scan": ["mask", "scan", "kfm.yml", "--against", "sites.csv", "--mask", "mask.yml"],
+    "kfm hotfix new": ["hotfix", "new", "title", "rain-gauges", "--set", "title=Gauges"],
+    "kfm hotfix diff": ["hotfix", "diff", "hotfixes/title.yml"],
+    "kfm hotfix list": ["hotfix", "list"],
     "kfm runs receipts": ["runs", "receipts"],
     "kfm runs receipt": ["runs", "receipt", "last"],
     "kfm catalog build": ["catalog", "build"],
@@ -219,6 +222,10 @@ def laid_before(name: str, ran: Kfm) -> None:
         assert ran("rollback", "rain-gauges", "--to", "nothing").code == 0
     if name == "kfm restore":
         assert ran("backup", "../backups").code == 0
+    if name in ("kfm hotfix diff", "kfm hotfix list"):
+        assert ran("hotfix", "new", "title", "rain-gauges", "--set", "title=Gauges").code == 0
+    if name == "kfm hotfix list":
+        assert ran("hotfix", "apply", "hotfixes/title.yml", "--reason", "a test").code == 0
     if name == "kfm catalog validate":
         Path("document.json").write_text("{}")
 

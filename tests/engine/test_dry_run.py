@@ -47,6 +47,7 @@ MESSAGE = f'''{{"source_id": "gauges", "trigger": "etag-change", "event_type": "
 "metadata": {{}}, "integrity": {{"version": "v1"}}}}'''
 MASK = """{"id": "gauges", "version": "1", "namespace": "gauges", "record_id": "gauge", "resolution": 7,
 "location": {"latitude": "lat", "longitude": "lng", "accuracy": {"all": {"name": "point", "metres": 10}}}}"""
+HOTFIX = "{hotfix: title, dataset: gauges, stac: {expect: {title: Gauges}, merge: {title: Rain}}}\n"
 MORE_GAUGES = GAUGES_CSV + "e,ford,5\n"
 # Commands that promise to change nothing. ARTIFACTS is the folder they may write to; TRIGGER and SIGNED exist.
 DRY: tuple[tuple[str, ...], ...] = (
@@ -59,6 +60,8 @@ DRY: tuple[tuple[str, ...], ...] = (
     ("publish", "halves", "--dry-run", "--json"),
     ("rollback", "gauges", "--dry-run"),
     ("rollback", "gauges", "--ref", "processed/gauges", "--dry-run"),
+    ("rollback", "gauges", "--cascade", "--hotfixes", "--dry-run"),
+    ("hotfix", "apply", "hotfix.yml", "--dry-run"), ("hotfix", "revert", "title", "--dry-run"),
     ("freeze", "--dry-run"), ("move", "--to", "jsonl:.kfm/there.jsonl", "--dry-run"),
     ("freeze", "gauges", "--dry-run"),
     ("thaw", "--dry-run"), ("thaw", "halves", "--dry-run"),
@@ -84,6 +87,8 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("diff", "gauges"),
     ("diff", "gauges@nothing", "gauges", "--rows"),
     ("search", "gauges"),
+    ("hotfix", "list"),
+    ("hotfix", "diff", "hotfix.yml"),
     ("jobs", "list"),
     ("jobs", "dead"),
     ("jobs", "types"),
@@ -233,13 +238,7 @@ STATES: dict[str, tuple[Callable[[Installation], None], str]] = {
 
 
 ONLY_DRY = ("frozen", "undelivered", "compacted", "in a journal of lines")  # where looking is nothing new
-STATELESS = (
-    "webhooks",
-    "runners",
-    "config",
-    "--version",
-    "--help",
-)  # no state is opened
+STATELESS = ("webhooks", "runners", "config", "--version", "--help")  # no state is opened
 
 
 @pytest.fixture(scope="module")
@@ -261,6 +260,7 @@ def standing(name: str, folder: Path, server: Server, elsewhere: str = "") -> In
     (folder / "pipelines" / "backfills").mkdir()
     (folder / "pipelines" / "backfills" / "halves.yml").write_text(BACKFILLS)
     (folder / "mask.json").write_text(MASK)
+    (folder / "hotfix.yml").write_text(HOTFIX)
     prepare(site)
     return site
 

@@ -18,6 +18,7 @@ WRITING: frozenset[Command] = frozenset(
         ("jobs", "enqueue"),
         ("jobs", "retry"),
         ("jobs", "cancel"),
+        ("hotfix", "new"),
         ("new",),
         ("resume",),
         ("attest",),

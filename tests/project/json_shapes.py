@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.project.intervention_shapes import INTERVENTIONS
 from tests.project.job_shapes import JOBS
 from tests.project.json_when import RUNS, WHEN
 from tests.project.json_when import Shape as Shape
@@ -281,6 +282,7 @@ SHAPES: dict[str, Shape] = {
     ),
     **WHEN,
     **{name: Shape(*said) for name, said in promotion(RUNS).items()},
+    **INTERVENTIONS,
     "kfm runs cancel": Shape(RUNS),
     "kfm runs list": Shape(
         {

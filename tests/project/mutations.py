@@ -48,6 +48,8 @@ LEAVES: dict[Command, Left] = {
     ),
     ("publish",): Left("promote", "also if a gate denies it"),
     ("rollback",): Left("rollback"),
+    ("hotfix", "apply"): Left("hotfix", "also if a gate denies it"),
+    ("hotfix", "revert"): Left("hotfix"),
     ("freeze",): Left("freeze"),
     ("thaw",): Left("thaw"),
     ("review", "approve"): Left("approve", "and the operation that was requested, after the last signature"),

@@ -67,6 +67,7 @@ GROUPS = (
         (
             Command("publish", "Publish the processed version of a dataset, if every gate allows"),
             Command("rollback", "Move a ref back to an earlier version, or withdraw it"),
+            Command("hotfix", "Correct what the public metadata of a dataset say, and back"),
             Command("freeze", "Stop everything, or one dataset, before its next effect"),
             Command("thaw", "Allow work again that was frozen"),
             Command("review", "List, approve and reject work that is pending review"),

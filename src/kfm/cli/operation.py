@@ -13,8 +13,10 @@ from kfm.errors import EXIT_CODES, BadInput
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from kfm.app.authority.keyring import Signer
+    from kfm.app.session.session import Session
     from kfm.config import Resolved
 
 
@@ -36,18 +38,20 @@ def operate(
     screen: Screen,
     operation: str,
     dataset: str,
-    params: dict[str, str],
+    params: dict[str, str] | Callable[[Session], dict[str, str]],
     *,
     quiet: bool = False,
 ) -> int:
-    """Request an operation, and report what moved unless `quiet`. Returns the exit code."""
+    """Request an operation, and report what moved unless `quiet`. Returns the exit code. A function makes the
+    parameters from what the state says."""
     who = person(options)
     signer = signer_of(options, who["reason"])
     dry = getattr(options, "dry_run", False)
     with opened(options, screen, "dry" if dry else "write", settings(options)) as session:
         tally = Tally(screen)
+        said = params if isinstance(params, dict) else params(session)
         outcome = work(
-            session, [operation_request(operation, dataset, params, signer=signer, days=options.days, **who)], tally
+            session, [operation_request(operation, dataset, said, signer=signer, days=options.days, **who)], tally
         )
         await_sinks(options, session, tally, [dataset])
         if not quiet:

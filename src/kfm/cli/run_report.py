@@ -221,13 +221,14 @@ def tell_moves(session: Session, screen: Screen, receipt: Receipt) -> None:
         screen.say(f"{move.ref}: {name(move.before) or 'nothing'} → {name(move.after) or 'nothing'}")
         if not move.ref.startswith(refs.PUBLISHED):
             continue
-        if any(dataset in ("", receipt.dataset) for dataset, _ in session.undelivered):
+        moved = refs.parse(move.ref).dataset
+        if any(dataset in ("", moved) for dataset, _ in session.undelivered):
             screen.say("its public files are not all as the ref says yet: correct the problem above, then `kfm resume`")
             continue
-        after, before = (v and published_folder(session, receipt.dataset, v) for v in (move.after, move.before))
+        after, before = (v and published_folder(session, moved, v) for v in (move.after, move.before))
         if after:
             screen.say(f"its files are in {os.path.relpath(after)}")
-        if before and is_public_version(session, receipt.dataset, move.before):
+        if before and is_public_version(session, moved, move.before):
             screen.say(f"those before stay in {os.path.relpath(before)}")
         elif before:
             screen.say("those before are removed")

@@ -98,6 +98,7 @@ RULES: dict[str, ApprovalRule] = {
     # another person approves
     "promote": _STEP_UP,
     "rollback": _STEP_UP,
+    "hotfix": _STEP_UP,
     "thaw": ApprovalRule(frozenset({"operator", "steward"}), approvals=1, approvers="operator", a_steward=True),
     "policy.deploy": ApprovalRule(frozenset({"admin"}), approvals=1, approvers="admin"),
     # less safe: two people and the community

@@ -13,13 +13,15 @@ from typing import Any
 import msgspec
 
 from kfm.delivery.catalog_proofs import Proofs
+from kfm.delivery.corrections import fixes_at
 from kfm.delivery.file_facts import LARGEST, FileFacts, file_facts, with_facts
 from kfm.delivery.masked_tables import TableFacts, box_around, table_facts
 from kfm.delivery.public_layout import Layout
 from kfm.delivery.public_runs import public_run
 from kfm.errors import Corrupt
-from kfm.model import manifests
+from kfm.model import manifests, refs
 from kfm.model.canonical import canonical
+from kfm.model.interventions.hotfix_set import corrected
 from kfm.model.keys import digest
 from kfm.model.ports import Objects, State
 from kfm.model.public_run import Places, PublicArtifact, PublicMember, PublicRun, PublicVersion, artifact_id
@@ -43,6 +45,7 @@ class Catalogued(Record, frozen=True):
     places: str  # digest of the locations of all files then
     covered: int  # entries of the ledger that a signed head covered then
     has_page: bool = True  # an older KFM wrote it, and a page next to it
+    fixes: str = ""  # digest of the hotfixes that it shows
 
 
 class Cataloguing:
@@ -57,7 +60,9 @@ class Cataloguing:
         moves: Sequence[RefEntry],
         keep: int,
         proofs: Proofs | None = None,
+        fixes: str | None = None,
     ) -> None:
+        """With `fixes`, the catalog shows the hotfixes in that object; else those that are applied now."""
         self._state = state
         self._objects = objects
         self._places = places
@@ -67,6 +72,7 @@ class Cataloguing:
         self._entries = _Entries(state, dataset)
         self._proofs = proofs or Proofs(state)
         self._layout = Layout(state, objects, dataset, moves)
+        self.fixes = state.refs.at(refs.hotfix(dataset)) if fixes is None else fixes
         self._count = -1  # how many items the collection links to
         self._told: dict[str, PublicRun] = {}
         self._described: PublicVersion | None = None
@@ -107,14 +113,17 @@ class Cataloguing:
             places=where,
             covered=self._proofs.covered,
             has_page=False,
+            fixes=self.fixes,
         )
 
     # -- the files that a change touches
 
     def since(self, known: Catalogued) -> Changes | None:
         """Return the files that differ from what the catalog says, None for a file to remove. Return None where
-        versions were dropped or withdrawn, or a location changed: then the whole entry is written again."""
+        versions were dropped or withdrawn, or a location or a hotfix changed: then the whole entry is written again."""
         if not (known.whole and known.standing and self.standing) or known.places != self._where():
+            return None
+        if known.fixes != self.fixes:
             return None
         before, current = known.standing[-1], self.standing[-1]
         if self.standing[:-1] == known.standing:
@@ -414,7 +423,7 @@ class Cataloguing:
             latest=self.standing[-1],
             bbox=box,
             interval=interval,
-            metadata={} if made.metadata else self._published_metadata(version),
+            metadata=self._metadata(version, made),
             listing=listing,
             listing_size=size,
             files=files,
@@ -441,6 +450,12 @@ class Cataloguing:
         """Return when a version was first published; "" if it never was."""
         move = self._first_moves.get(version)
         return move.ts if move is not None else ""
+
+    def _metadata(self, version: str, made: PublicRun) -> dict[str, Any]:
+        """Return what a version says about itself besides the run that made it: its metadata with the hotfixes that
+        hold for it, or what the run that published it says; {} if the run that made it says everything."""
+        said = {} if made.metadata else self._published_metadata(version)
+        return corrected(said or made.metadata, version, fixes_at(self._objects, self.fixes)) if self.fixes else said
 
     def _published_metadata(self, version: str) -> dict[str, Any]:
         """Return what the run that first published a version says about it. The run that made a masked version says

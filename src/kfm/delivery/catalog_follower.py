@@ -9,10 +9,9 @@ import msgspec
 from kfm.delivery.catalog_content import Catalogued, Cataloguing, Changes, Documents, roots
 from kfm.delivery.catalog_proofs import Proofs
 from kfm.delivery.followers import is_frozen
-from kfm.delivery.public_files import concerned
 from kfm.model import refs
 from kfm.model.canonical import canonical
-from kfm.model.outbox_messages import Letter
+from kfm.model.outbox_messages import Letter, described
 from kfm.model.ports import Objects, State, Tx
 from kfm.model.public_run import Places
 from kfm.model.records import LedgerEntry, RefEntry
@@ -42,7 +41,7 @@ class CatalogLetters:
         self._done: dict[str, Catalogued] = {}
 
     def __call__(self, entries: Sequence[LedgerEntry]) -> Iterator[Letter]:
-        last = {dataset: entry for entry in entries for dataset in concerned(entry)}
+        last = {dataset: entry for entry in entries for dataset in described(entry)}
         done: dict[str, Catalogued] = {}
         removed: list[Letter] = []
         proofs = Proofs(self._state)
@@ -84,7 +83,7 @@ class CatalogLetters:
     def forget(self, tx: Tx, entries: Sequence[LedgerEntry]) -> None:
         """Forget what was reported of these datasets, because another process changed their files at the same time.
         The next report writes all their files again, and removes the others."""
-        for dataset in sorted({dataset for entry in entries for dataset in concerned(entry)}):
+        for dataset in sorted({dataset for entry in entries for dataset in described(entry)}):
             tx.outbox.keep_note(CATALOG, dataset, b"")
         self._done = {}
 
@@ -97,25 +96,30 @@ class CatalogLetters:
     def standing(self, dataset: str) -> Cataloguing:
         """Return the catalog content that should be there now; for a frozen dataset, what the catalog said last."""
         now, known = self.of(dataset), _decode(self._state.outbox.note(CATALOG, dataset))
-        if known is None or now.standing == known.standing or not is_frozen(self._state, dataset):
+        if known is None or not is_frozen(self._state, dataset):
+            return now
+        if (now.standing, now.fixes) == (known.standing, known.fixes):
             return now
         moves = list(self._state.refs.history(refs.published(dataset)))
         for end in range(len(moves), 0, -1):
-            then = self.at(dataset, moves[:end])
+            then = self.at(dataset, moves[:end], fixes=known.fixes)
             if then.standing == known.standing:
                 return then
         return now
 
-    def at(self, dataset: str, moves: Sequence[RefEntry], proofs: Proofs | None = None) -> Cataloguing:
-        """Return the catalog content of a dataset if its published ref had these moves."""
+    def at(
+        self, dataset: str, moves: Sequence[RefEntry], proofs: Proofs | None = None, fixes: str | None = None
+    ) -> Cataloguing:
+        """Return the catalog content of a dataset if its published ref had these moves, with the hotfixes in the object
+        `fixes`, or else with those that are applied now."""
         keep = self._retention(dataset)
-        return Cataloguing(self._state, self._objects, self.places, dataset, moves, keep, proofs)
+        return Cataloguing(self._state, self._objects, self.places, dataset, moves, keep, proofs, fixes)
 
-    def foretold(self, dataset: str, moves: Sequence[RefEntry]) -> tuple[Changes, bool]:
-        """Return how the catalog files would change if the published ref had these moves, the root files included, and
-        whether they are the whole catalog entry of the dataset. Nothing is stored."""
+    def foretold(self, dataset: str, moves: Sequence[RefEntry], fixes: str | None = None) -> tuple[Changes, bool]:
+        """Return how the catalog files would change if the published ref had these moves and these hotfixes, the root
+        files included, and whether they are the whole catalog entry of the dataset. Nothing is stored."""
         proofs = Proofs(self._state)
-        now = Cataloguing(self._state, self._objects, self.places, dataset, moves, self._retention(dataset), proofs)
+        now = self.at(dataset, moves, proofs, fixes)
         known = _decode(self._state.outbox.note(CATALOG, dataset))
         changes = None if known is None else now.since(known)
         return self._with_roots(dataset, now, now.documents() if changes is None else changes, proofs), changes is None

@@ -318,7 +318,9 @@ class _Following:
 
     def _holds(self, entry: LedgerEntry) -> bool:
         """Return whether a freeze flag holds an entry back. An entry that withdraws something is never held back."""
-        return not _withdraws(entry) and is_frozen(self._state, entry.dataset)
+        if _withdraws(entry):
+            return False
+        return any(is_frozen(self._state, dataset) for dataset in _datasets(entry))
 
 
 def _newest(state: State, cursor: int) -> int:
@@ -333,6 +335,12 @@ def _newest(state: State, cursor: int) -> int:
 
 def is_frozen(state: State, dataset: str) -> bool:
     return any(refs.is_frozen(state.refs.at(ref)) for ref in refs.switches(dataset))
+
+
+def _datasets(entry: LedgerEntry) -> set[str]:
+    """Return the datasets that an entry is about: its own, and those whose published ref it moved with it."""
+    others = (refs.parse(move.ref).dataset for move in entry.moves if move.ref.startswith(refs.PUBLISHED))
+    return {entry.dataset, *others}
 
 
 def _withdraws(entry: LedgerEntry) -> bool:

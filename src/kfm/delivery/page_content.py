@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from kfm.delivery.corrections import correction_of
 from kfm.delivery.file_facts import file_facts, with_facts
 from kfm.delivery.masked_tables import box_around, table_facts
 from kfm.delivery.page_samples import BYTES, FILES, first_rows, places_in
@@ -71,7 +72,9 @@ class PageContent:
 
     def explanation(self) -> Explanation:
         """Return how the current version was produced."""
-        return public_explanation(self._state, self._objects, self.version.made, self.version.published_by)
+        version = self.version
+        correction = correction_of(self._state, self._objects, self.dataset, version.digest)
+        return public_explanation(self._state, self._objects, version.made, version.published_by, correction)
 
     @cached_property
     def version(self) -> PublicVersion:
@@ -91,7 +94,7 @@ class PageContent:
             latest=digest,
             bbox=box_around(boxes) if whole else (),
             interval=_interval(self._described) if whole else ("", ""),
-            metadata={} if self._made.metadata else self._published_metadata(first),
+            metadata=self._metadata(digest, first),
             files=self._described if _is_masked(self._made) else (),
             published_by=first.run_id if first is not None else "",
             described=self._described if self._made.labels is None else (),
@@ -228,6 +231,13 @@ class PageContent:
         if record is None:
             raise Corrupt(f"version {version} of {self.dataset} has no record", hint="see `kfm doctor --deep`")
         return record
+
+    def _metadata(self, version: str, first: RefEntry | None) -> dict[str, Any]:
+        """Return the metadata of the version with the hotfixes that hold for it, or what the run that published it
+        says; {} if the run that made it says everything."""
+        said = {} if self._made.metadata else self._published_metadata(first)
+        correction = correction_of(self._state, self._objects, self.dataset, version)
+        return said if correction is None else correction.of(said or self._made.metadata)
 
     def _published_metadata(self, move: RefEntry | None) -> dict[str, Any]:
         """Return what the run that first published the version says about it. The run that made a masked version says

@@ -9,12 +9,11 @@ import msgspec
 
 from kfm.delivery.followers import is_frozen
 from kfm.delivery.page_content import PageContent
-from kfm.delivery.public_files import concerned
 from kfm.delivery.public_metadata import PublicMetadata
 from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
-from kfm.model.outbox_messages import Letter
+from kfm.model.outbox_messages import Letter, described
 from kfm.model.ports import Objects, State, Tx
 from kfm.model.public_run import Places
 from kfm.model.records import LedgerEntry, Record
@@ -64,7 +63,7 @@ class PageLetters:
         self._done: dict[str, Paged] = {}
 
     def __call__(self, entries: Sequence[LedgerEntry]) -> Iterator[Letter]:
-        moved = sorted({dataset for entry in entries for dataset in concerned(entry)})
+        moved = sorted({dataset for entry in entries for dataset in described(entry)})
         if moved:
             if self._is_said_otherwise():
                 moved = sorted({*moved, *self.changeable()})
@@ -125,7 +124,7 @@ class PageLetters:
     def forget(self, tx: Tx, entries: Sequence[LedgerEntry]) -> None:
         """Forget what was reported of these datasets, because another process changed their files at the same time.
         The next report writes all their files again, and removes the others."""
-        for dataset in sorted({dataset for entry in entries for dataset in concerned(entry)}):
+        for dataset in sorted({dataset for entry in entries for dataset in described(entry)}):
             tx.outbox.keep_note(PAGES, dataset, canonical(_NOTHING))
         self._done = {}
 

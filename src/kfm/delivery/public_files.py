@@ -12,9 +12,9 @@ from kfm.errors import Corrupt, Frozen, KfmError, Moved
 from kfm.model import manifests, refs
 from kfm.model.keys import digest, output_key
 from kfm.model.outbox_messages import PUBLIC as PUBLIC
-from kfm.model.outbox_messages import OutboxTx
+from kfm.model.outbox_messages import OutboxTx, concerned
 from kfm.model.ports import Log, Objects, PublicFile, Publisher, State, Tx
-from kfm.model.records import LedgerEntry, Receipt, RefEntry, SinkPosition
+from kfm.model.records import Receipt, RefEntry, SinkPosition
 from kfm.projections.file_paths import (
     checkpoint_path,
     list_path,
@@ -87,15 +87,6 @@ def follow(state: State, tx: Tx) -> int:
     tx.outbox.advance(PUBLIC, newest)
     tx.touch()
     return newest
-
-
-def concerned(entry: LedgerEntry) -> set[str]:
-    """Return the datasets that an entry concerns, also those of an operation that found nothing to do: the public files
-    are compared then too."""
-    found = {refs.parse(move.ref).dataset for move in entry.moves if move.ref.startswith(refs.PUBLISHED)}
-    if entry.op_type in ("promote", "rollback") and entry.outcome in ("noop", "unchanged"):
-        found.add(entry.dataset)
-    return found
 
 
 class Telling:

@@ -110,18 +110,18 @@ def _changes(objects: Objects, receipt: Receipt, made: str, known: RunFacts) -> 
 def _restored(state: State, objects: Objects, entry: LedgerEntry, known: RunFacts) -> Iterator[ZoneChange]:
     """Yield the entries of each zone that changed because an operation moved the zone's ref, each with the version in
     which it got its content."""
-    dataset = entry.dataset
     if not may_be_named(known.version):
         return
-    for zone in ZONES:
-        move = next((move for move in entry.moves if move.ref == refs.in_zone(zone, dataset)), None)
-        if move is None or move.before == move.after:
+    moves = [(zone, move) for zone in ZONES for move in entry.moves if refs.parse(move.ref).zone == zone]
+    for zone, move in moves:
+        if move.before == move.after:
             continue
+        dataset = refs.parse(move.ref).dataset
         before, after = (each if may_be_named(state.ledger.version(dataset, each)) else "" for each in _ends(move))
         changes = list(manifests.changes(objects, before, after))
         homes = _homes(state, objects, dataset, after, {change.key for change in changes if change.new is not None})
         for change in changes:
-            yield zone, change, homes.get(change.key, "")
+            yield dataset, zone, change, homes.get(change.key, "")
 
 
 def _ends(move: RefMove) -> tuple[str, str]:

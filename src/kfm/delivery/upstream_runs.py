@@ -17,20 +17,23 @@ from kfm.model.lineage_edges import ZONES
 from kfm.model.names import is_digest
 from kfm.model.ports import Objects, State
 from kfm.model.public_run import PublicInput, PublicRun
+from kfm.model.zone_requests import Correction
 from kfm.projections.explanation import Explanation, ExplanationSubject, build_explanation
 
 MOST = 500  # runs that are explained; further ones are only counted
 _PUBLIC_FILE = re.compile(r"(?:^|/)(datasets/([^/]+)/(?:versions/([0-9a-f]{16})|files)/.+)$")
 
 
-def public_explanation(state: State, objects: Objects, made: PublicRun, published_by: str) -> Explanation:
+def public_explanation(
+    state: State, objects: Objects, made: PublicRun, published_by: str, correction: Correction | None = None
+) -> Explanation:
     """Return the explanation of a public version as it is published: from the public records of the run that made it,
-    of the run that published it first, and of every run upstream. It changes only with the version."""
+    of the run that published it first, and of every run upstream. It changes only with the version and its hotfixes."""
     first = public_run(state, objects, entry_of(state, made.run_id))
     upstream, origins, cut = upstream_runs(state, objects, first)
     published = public_run(state, objects, entry_of(state, published_by), parts=False) if published_by else None
     subject = ExplanationSubject(thing=made.dataset, kind="dataset", dataset=made.dataset, version=made.version)
-    told = build_explanation(subject, first, upstream, origins, published=published, cut=cut)
+    told = build_explanation(subject, first, upstream, origins, published=published, cut=cut, correction=correction)
     # The last good run changes with every run, and a page only with its version.
     return msgspec.structs.replace(told, lines=tuple(line for line in told.lines if line.about != "last"))
 

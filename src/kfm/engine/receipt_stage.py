@@ -19,7 +19,7 @@ from kfm.model.canonical import canonical
 from kfm.model.keys import GENESIS, digest
 from kfm.model.keys import run_id as make_run_id
 from kfm.model.names import dataset_uri, is_digest
-from kfm.model.operation_target import REF, aim_of
+from kfm.model.operation_target import REF, aims_of
 from kfm.model.outbox_messages import PendingRun, expected_sinks
 from kfm.model.ports import Tx
 from kfm.model.preview_records import preview_of
@@ -65,7 +65,9 @@ def expect(receipt: Receipt, sinks: list[str], tx: Tx) -> None:
     )
 
 
-_TOLD = frozenset(("processed", "published", "switch", "orders", "keys", "rules", "backfill", "preview", "maintenance"))
+_TOLD = frozenset(
+    ("processed", "published", "hotfix", "switch", "orders", "keys", "rules", "backfill", "preview", "maintenance")
+)
 
 
 def outcome_of(made: Assembled) -> str:
@@ -293,15 +295,22 @@ def quarantine_moves(context: RunContext, held: str) -> list[RefMove]:
 
 
 def input_items(updater: Updater, dataset: str, inputs: list[SourceRef]) -> list[Item]:
-    """Return the inputs of a run for its receipt, each with its zone. For an operation: the ref before its move, and
-    the target version."""
+    """Return the inputs of a run for its receipt, each with its zone. For an operation: each ref before its move, and
+    the version that it is moved to."""
     if not updater.moves_only:
         return [_item(source) for source in inputs]
-    ref, target = aim_of(inputs) if inputs else (None, "")
-    items = [_item(ref)] if ref is not None else []
-    if is_digest(target):
-        zone = updater.source_zone or items[0].zone
-        items.append(Item(kind="dataset", id=dataset_uri(dataset), checksum=target, zone=zone))
+    items: list[Item] = []
+    for number, (ref, target) in enumerate(aims_of(inputs)):
+        zone = refs.parse(ref.name).zone
+        if number and not ref.name.startswith(refs.SHOWN):
+            continue  # the refs of a preview move with it
+        items.append(_item(ref))
+        if is_digest(target):
+            name = refs.parse(ref.name).dataset if number else dataset
+            if zone == "hotfix":
+                items.append(Item(kind="ref", id=REF + ref.name, checksum=target, zone=zone))
+                continue
+            items.append(Item(kind="dataset", id=dataset_uri(name), checksum=target, zone=updater.source_zone or zone))
     return items
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ from kfm.model import refs
 from kfm.model.keys import correlation_id
 from kfm.model.ports import Tx
 from kfm.model.preview_records import zone_ref
-from kfm.model.records import Classification, Run, Stage, Trigger
+from kfm.model.records import Classification, RefMove, Run, Stage, Trigger
 from kfm.model.redaction import redacted
 from kfm.model.updater import Updater
 from kfm.model.zone_requests import Asking
@@ -130,9 +130,14 @@ class RunContext(Struct):
             return ()
         return refs.switches(self.dataset)
 
-    def switches_of(self, run_id: str) -> tuple[str, ...]:
-        """Return the freeze flags, and the flag by which an operator cancels this run."""
-        return (*self.switches, refs.switch("run", run_id))
+    def switches_of(self, run_id: str, moves: Sequence[RefMove] = ()) -> tuple[str, ...]:
+        """Return the freeze flags, those of other datasets whose refs move in the same commit, and the flag by which an
+        operator cancels this run."""
+        found = self.switches
+        if found and self.updater.moves_only:
+            others = {refs.parse(move.ref).dataset for move in moves} - {"", self.dataset}
+            found += tuple(refs.switch("dataset", name) for name in sorted(others))
+        return (*found, refs.switch("run", run_id))
 
     def __post_init__(self) -> None:
         self.log = self.world.log.bind(

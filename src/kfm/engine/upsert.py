@@ -15,7 +15,15 @@ from kfm.engine.partition_base import marks
 from kfm.engine.receipt_stage import input_items, outcome_of, quarantine_moves, zones_in, zones_out
 from kfm.engine.run_context import RunContext
 from kfm.engine.stage_results import Assembled, Executed, Planned, Warrant
-from kfm.engine.zone_gates import admit_to_processed, admit_to_published, is_yes, still_holds, still_labelled
+from kfm.engine.zone_gates import (
+    Publication,
+    admit_to_processed,
+    admit_to_published,
+    is_yes,
+    publications,
+    still_holds,
+    still_labelled,
+)
 from kfm.errors import Denied, Moved
 from kfm.model import refs
 from kfm.model.ports import Tx
@@ -32,14 +40,15 @@ def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assem
     plan, run, inputs = planned.plan, planned.journal.run, planned.inputs
     moves = list(executed.moves)
     if context.updater.moves_only:
-        decisions = [admit_to_published(context, move) for move in moves if is_publishing(move)]
+        shown = list(publications(context, moves))
+        decisions = [admit_to_published(context, each) for each in shown]
         warrant = context.guards.authority(context.updater, context.trigger, moves) if moves else Warrant()
         moves += warrant.moves
         return Assembled(
             moves,
             rows=warrant.rows,
             decisions=decisions,
-            held=warrant.held,
+            held={**warrant.held, **_shown_with(shown, moves)},
             orders=warrant.orders,
             lowered=warrant.lowered,
             served=context.guards.served_with(moves),
@@ -98,6 +107,17 @@ def assemble(context: RunContext, planned: Planned, executed: Executed) -> Assem
     decision = admit_to_processed(context, run, inputs, version)
     moves += _processed_moves(context, before, made.digest)
     return Assembled(moves, version, changes, rows, [decision], of=of)
+
+
+def _shown_with(shown: list[Publication], moves: list[RefMove]) -> dict[str, str]:
+    """Return the refs that the gates looked at and that do not move themselves, with their values: the version that a
+    hotfix corrects, and the hotfixes that a version is shown with. The commit compares them again."""
+    moved = {move.ref for move in moves}
+    found = {}
+    for each in shown:
+        found[each.move.ref] = each.move.after
+        found[refs.hotfix(each.dataset)] = each.fixes
+    return {ref: at for ref, at in found.items() if ref not in moved}
 
 
 def _names_mark(context: RunContext, tally: Tally, carried: DatasetVersion | None, digest: str) -> dict[str, int]:
@@ -204,7 +224,8 @@ def _with_served(made: Assembled, tx: Tx) -> Assembled:
 @contextmanager
 def transaction(context: RunContext, planned: Planned, executed: Executed, made: Assembled) -> Iterator[Tx]:
     """Open the transaction of the commit, guarded by the lease's token and the freeze flags. It releases the lease."""
-    with context.world.state.transaction(planned.lease, switches=context.switches_of(planned.run_id)) as tx:
+    switches = context.switches_of(planned.run_id, made.moves)
+    with context.world.state.transaction(planned.lease, switches=switches) as tx:
         context.check_slot(tx)
         if executed.tail_rows or made.rows:
             tx.objects(executed.tail_rows + made.rows)
@@ -225,7 +246,7 @@ def upsert(context: RunContext, run: Run, made: Assembled, tx: Tx) -> None:
     still_labelled(context)
     still_holds(context, made.decisions)
     for move in made.moves:
-        if is_publishing(move) and not any(is_yes(decision, move) for decision in made.decisions):
+        if not any(is_yes(decision, move) for decision in made.decisions) and _asks_gate(move, made, tx):
             raise Denied(f"{move.ref} may not move: no gate was asked", hint="report this as a bug")
     for ref, at in made.held.items():
         if tx.refs.at(ref) != at:
@@ -246,5 +267,13 @@ def upsert(context: RunContext, run: Run, made: Assembled, tx: Tx) -> None:
     tx.inbox.finish(trigger, run.run_id)
 
 
-def is_publishing(move: RefMove) -> bool:
-    return move.ref.startswith(refs.PUBLISHED) and bool(move.after)
+def _asks_gate(move: RefMove, made: Assembled, tx: Tx) -> bool:
+    """Return whether a move lacks the yes of a gate: it publishes a version, or it changes the hotfixes of a published
+    one about which no gate decided."""
+    if move.ref.startswith(refs.PUBLISHED):
+        return bool(move.after)
+    if not move.ref.startswith(refs.HOTFIX):
+        return False
+    published = refs.published(refs.parse(move.ref).dataset)
+    version = next((each.after for each in made.moves if each.ref == published), tx.refs.at(published))
+    return bool(version) and not any(one.allow is True and one.subject == version for one in made.decisions)

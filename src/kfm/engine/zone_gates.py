@@ -6,11 +6,16 @@ transaction only the digests, the policies and the epoch of the labels are compa
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
 from kfm.engine.run_context import RunContext
-from kfm.errors import Conflict, Denied, Moved, Sovereignty
+from kfm.errors import Conflict, Denied, Moved, Refused, Sovereignty
+from kfm.model import refs
+from kfm.model.interventions.hotfix_set import changes, fixes_in
 from kfm.model.names import is_digest
 from kfm.model.records import DatasetVersion, Decision, Obligation, RefMove, Run, SourceRef
-from kfm.model.zone_requests import StepUp
+from kfm.model.zone_requests import Correction, StepUp
 
 # Rules whose decision belongs to the community that the data is about, not to its publisher. A missing setting in
 # kfm.yml is not among them.
@@ -74,22 +79,58 @@ def _taken(context: RunContext, step: StepUp, decision: Decision) -> None:
         record_decision(context, decision)
 
 
-def admit_to_published(context: RunContext, move: RefMove) -> Decision:
+class Publication(NamedTuple):
+    """A version that an operation makes public, or that stays public while its metadata are corrected."""
+
+    move: RefMove  # of the published ref; from the version to itself if only hotfixes move
+    fixes: str  # digest of the hotfixes that it is shown with; empty: none
+
+    @property
+    def dataset(self) -> str:
+        return refs.parse(self.move.ref).dataset
+
+
+def publications(context: RunContext, moves: Sequence[RefMove]) -> Iterator[Publication]:
+    """Yield what the moves of an operation show to the public: every version that they publish, and every published
+    version whose hotfixes they change. Refused if hotfixes are to be applied to a dataset that is not published."""
+    at = context.world.state.refs.at
+    after = {move.ref: move.after for move in moves}
+    for move in moves:
+        dataset = refs.parse(move.ref).dataset
+        if move.ref.startswith(refs.PUBLISHED) and move.after:
+            hotfix = refs.hotfix(dataset)
+            yield Publication(move, after.get(hotfix, at(hotfix)))
+        elif move.ref.startswith(refs.HOTFIX) and refs.published(dataset) not in after:
+            version = at(refs.published(dataset))
+            if version:
+                yield Publication(RefMove(ref=refs.published(dataset), before=version, after=version), move.after)
+            elif move.after:
+                raise Refused(f"{dataset} is not published, so it has nothing to correct", hint="correct kfm.yml")
+
+
+def admit_to_published(context: RunContext, shown: Publication) -> Decision:
     """Ask the gate before the Published zone, and return its decision. Denied if it refuses.
 
     The gate reads every byte before the commit, while no lock is held. Bytes under a digest never change; the place of
     the ref, the freeze flags and the lease are checked again in the transaction.
     """
+    move, version = shown.move, context.world.state.ledger.version(shown.dataset, shown.move.after)
+    correction = None
+    if shown.fixes and version is not None:
+        fixes = fixes_in(context.world.objects.read(shown.fixes))
+        correction = Correction(fixes=shown.fixes, changed=changes(version.metadata, version.digest, fixes))
     if context.guards.protection is not None:
         from kfm.engine.protected.leak_check import check_published
 
-        check_published(context, move)
+        check_published(context, move, correction)
         _check_classification(context, move)
-    decision = context.guards.gate(context.world.state, context.world.objects, move, asking=context.asking())
+    decision = context.guards.gate(
+        context.world.state, context.world.objects, move, asking=context.asking(), correction=correction
+    )
     record_decision(context, decision)
     if not is_yes(decision, move):
         raise denied(context, f"{move.ref} may not move", decision)
-    unmet = unmet_by(decision.obligations, context.world.state.ledger.version(context.dataset, move.after))
+    unmet = unmet_by(decision.obligations, version)
     if unmet:
         raise Sovereignty(f"{move.ref} may not move: " + "; ".join(unmet), hint=ASK)
     return decision
@@ -100,13 +141,14 @@ def _check_classification(context: RunContext, move: RefMove) -> None:
     from kfm.engine.protected.source_classification import PUBLIC, is_more_closed
 
     classify = context.guards.classification_of
-    now = classify(context.dataset, move.after) if classify is not None else None
-    version = context.world.state.ledger.version(context.dataset, move.after)
+    dataset = refs.parse(move.ref).dataset
+    now = classify(dataset, move.after) if classify is not None else None
+    version = context.world.state.ledger.version(dataset, move.after)
     then = version.standing if version is not None else None
     if now is not None and is_more_closed(now, then or PUBLIC):
         raise Denied(
             f"{move.ref} may not move: it is more protected than when it was made: " + ", ".join(now.rules),
-            hint=f"`kfm run {context.dataset}` builds it again under the labels in force",
+            hint=f"`kfm run {dataset}` builds it again under the labels in force",
             rule="standing.changed",
         )
 
@@ -197,9 +239,12 @@ def denied(context: RunContext, what: str, decision: Decision) -> Denied:
 
 
 def record_decision(context: RunContext, decision: Decision) -> None:
-    """Record a decision in the receipt, once, and in the log."""
-    reached = context.reached
-    reached.decisions = [one for one in reached.decisions if one.gate != decision.gate] + [decision]
+    """Record a decision in the receipt, once, and in the log. An operation has one for each version that it shows."""
+    reached, together = context.reached, context.updater.moves_only
+    others = [
+        one for one in reached.decisions if one.gate != decision.gate or (together and one.subject != decision.subject)
+    ]
+    reached.decisions = [*others, decision]
     context.say(
         "gate.decided",
         gate=decision.gate,

@@ -46,7 +46,7 @@ _CLOSED = Classification(level="restricted", rules=("source.protected",))  # an 
 _PUBLIC = Classification(level="public")
 
 
-ZoneChange = tuple[Zone, Change, str]  # and the version in which the entry got its content
+ZoneChange = tuple[str, Zone, Change, str]  # of a dataset, and the version in which the entry got its content
 
 
 class RunFacts(msgspec.Struct, frozen=True):
@@ -114,8 +114,9 @@ def public_run(
     are protected."""
     standing = standing_of(entry, receipt, known)
     public = standing.level == "public"
-    moves = tuple(move for move in receipt.moves if move.ref.startswith(refs.VERSIONS))
-    moved = moves[0] if moves else None
+    shown = refs.SHOWN if public else refs.VERSIONS  # nobody may guess what a hotfix of protected data says
+    moves = tuple(move for move in receipt.moves if move.ref.startswith(shown))
+    moved = next((move for move in moves if move.ref.startswith(refs.VERSIONS)), None)
     made = next((item.checksum for item in receipt.outputs if item.kind == "dataset"), "")
     named = standing.publishable() and may_be_named(known.version)
     artifacts, removed = _made(receipt.dataset, changes if named and made else (), path_of)
@@ -154,7 +155,7 @@ def public_run(
         held_rows=receipt.held_rows if public else None,
         labels=None if public else _labels(standing),
         metadata=_metadata(moved, public, known),
-        restored=_restored(receipt.dataset, restored) if named else (),
+        restored=_restored(restored) if named else (),
         kept=_kept(receipt.dataset, members, {each.id for each in artifacts}, path_of) if named else (),
         operator=entry.operator if public and _declared(receipt, known) == "public" else "",
     )
@@ -185,9 +186,9 @@ def _made(
     return tuple(artifacts), tuple(removed)
 
 
-def _restored(dataset: str, parts: Iterable[ZoneChange]) -> tuple[PublicPart, ...]:
+def _restored(parts: Iterable[ZoneChange]) -> tuple[PublicPart, ...]:
     found = []
-    for zone, change, version in parts:
+    for dataset, zone, change, version in parts:
         id, new = artifact_id(dataset, change.key), change.new
         digest, stac_id = (new.digest, new.stac_id) if new is not None else ("", "")
         found.append(PublicPart(id=id, digest=digest, version=version, zone=zone, stac_id=stac_id))

@@ -28,9 +28,9 @@ def used(inputs: Iterable[Item], moves: Sequence[RefMove], *, made: bool) -> lis
     """Return what a committed run read, once each and in order; `made` says whether it made a version.
 
     An operation does not use the version its ref pointed to before: the new version is not made of it. A run that moved
-    neither a processed nor a published ref has no edges.
+    neither a ref of versions nor one of hotfixes has no edges.
     """
-    if not made and not any(move.ref.startswith(refs.VERSIONS) for move in moves):
+    if not made and not any(move.ref.startswith(refs.SHOWN) for move in moves):
         return []
     own = set() if made else {REF + move.ref for move in moves}
     return list(dict.fromkeys((item.id, item.checksum) for item in inputs if item.id not in own))

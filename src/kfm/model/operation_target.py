@@ -1,5 +1,5 @@
-"""The two inputs of an operation: the ref as it is, and the target it moves to. Both are pinned like sources, so a
-resumed operation makes the move that was requested."""
+"""The inputs of an operation, two for each ref that it moves: the ref as it is, and the target it moves to. They are
+pinned like sources, so a resumed operation makes the moves that were requested."""
 
 from __future__ import annotations
 
@@ -22,7 +22,14 @@ def aiming(ref: SourceRef, target: str) -> list[SourceRef]:
     return [ref, SourceRef(uri=TARGET + ref.name, content_hash=target, size=0)]
 
 
+def aims_of(inputs: Sequence[SourceRef]) -> list[Aim]:
+    """Return every ref in the inputs of an operation, with its target."""
+    if len(inputs) < 2:
+        return [aim_of(inputs)] if inputs else []
+    return [Aim(ref, target.content_hash) for ref, target in zip(inputs[::2], inputs[1::2], strict=True)]
+
+
 def aim_of(inputs: Sequence[SourceRef]) -> Aim:
-    """Return the target in the inputs of an operation. In older runs the target is a partition of the ref."""
+    """Return the first target in the inputs of an operation. In older runs the target is a partition of the ref."""
     ref, *rest = inputs
     return Aim(ref, rest[0].content_hash if rest else ref.partition[0])

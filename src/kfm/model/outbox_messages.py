@@ -175,3 +175,18 @@ def is_followed(entry: LedgerEntry) -> bool:
     """Return whether sinks are notified of an entry. An entry about the sinks themselves would make them pending again
     without end."""
     return entry.op_type not in ("catalog", "sinks")
+
+
+def concerned(entry: LedgerEntry) -> set[str]:
+    """Return the datasets that an entry concerns, also those of an operation that found nothing to do: the public files
+    are compared then too."""
+    found = {refs.parse(move.ref).dataset for move in entry.moves if move.ref.startswith(refs.PUBLISHED)}
+    if entry.op_type in ("promote", "rollback") and entry.outcome in ("noop", "unchanged"):
+        found.add(entry.dataset)
+    return found
+
+
+def described(entry: LedgerEntry) -> set[str]:
+    """Return the datasets whose catalog and pages an entry concerns: also those whose metadata it corrects."""
+    corrected = {refs.parse(move.ref).dataset for move in entry.moves if move.ref.startswith(refs.HOTFIX)}
+    return concerned(entry) | corrected

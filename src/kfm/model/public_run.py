@@ -153,7 +153,7 @@ class PublicRun(Record, frozen=True):
     version: str  # digest of the version that it made or moved a ref to; empty: none
     before: str  # digest of the version before it; empty: none
     ref: str  # the ref that now points to the version, such as published/NAME; empty: no ref moved
-    moves: tuple[RefMove, ...]  # of processed/ and published/ refs
+    moves: tuple[RefMove, ...]  # of processed/ and published/ refs; of public data, also of hotfix/ refs
     rows: int | None  # None: protected
     held_rows: int | None
     labels: PublicLabels | None  # None: public without any label

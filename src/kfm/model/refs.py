@@ -11,6 +11,8 @@ from typing import NamedTuple
 RAW, QUARANTINE, PROCESSED, PUBLISHED = "raw/", "quarantine/", "processed/", "published/"
 VERSIONS = (PROCESSED, PUBLISHED)  # zones whose refs lead to versions of datasets
 PREVIEW, BACKFILL, ORDERS, SWITCH = "preview/", "backfill/", "orders/", "switch/"
+HOTFIX = "hotfix/"
+SHOWN = (*VERSIONS, HOTFIX)  # zones whose refs decide what readers see of a dataset
 DATASET_SWITCH, RUN_SWITCH = "switch/dataset/", "switch/run/"
 KEY_LIST = "keys/list"  # the key list in force
 LABELS = "rules/labels"  # the file of labels as it was signed
@@ -26,7 +28,7 @@ class RefName(NamedTuple):
     @property
     def dataset(self) -> str:
         """The dataset of a ref in a zone of data, or of a freeze flag; empty for any other ref."""
-        if self.zone in ("raw", "quarantine", "processed", "published"):
+        if self.zone in ("raw", "quarantine", "processed", "published", "hotfix"):
             return self.rest.partition("/")[0]
         if self.zone == "preview":
             inner = self.previewed
@@ -67,6 +69,11 @@ def processed(dataset: str) -> str:
 
 def published(dataset: str) -> str:
     return f"published/{dataset}"
+
+
+def hotfix(dataset: str) -> str:
+    """Return the name of the ref to the corrections of what a dataset's public metadata say."""
+    return f"hotfix/{dataset}"
 
 
 def preview(branch: str, ref: str) -> str:

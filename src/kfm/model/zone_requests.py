@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol
 
 from kfm.model.labels import joined
 from kfm.model.ports import Objects, State
@@ -19,6 +19,17 @@ class Asking(Record, frozen=True):
     what: str
     when_ms: int
     why: str
+
+
+class Correction(Record, frozen=True):
+    """The hotfixes with which a version is shown."""
+
+    fixes: str  # digest of the object that holds them
+    changed: dict[str, str | None]  # the texts of its metadata that they change; None: no value
+
+    def of(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
+        """Return metadata with these texts in them."""
+        return {field: value for field, value in {**metadata, **self.changed}.items() if value is not None}
 
 
 class StepUp(Record, frozen=True):
@@ -44,7 +55,15 @@ class StepUp(Record, frozen=True):
 class Gate(Protocol):
     """The gate before the zone Published; it decides about committed bytes."""
 
-    def __call__(self, state: State, objects: Objects, move: RefMove, *, asking: Asking) -> Decision: ...
+    def __call__(
+        self,
+        state: State,
+        objects: Objects,
+        move: RefMove,
+        *,
+        asking: Asking,
+        correction: Correction | None = None,
+    ) -> Decision: ...
 
 
 StepGate = Callable[[StepUp], Decision]

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 
 from kfm.errors import Moved, Refused
 from kfm.model import refs
 from kfm.model.names import check_partition, dataset_id, is_digest
-from kfm.model.operation_target import TARGET, Aim, aiming
+from kfm.model.operation_target import Aim, aiming
 from kfm.model.preview_records import record_ref
-from kfm.model.records import RefMove, SourceRef, Step, Trigger
-from kfm.model.updater import Plan, Sources
+from kfm.model.records import SourceRef, Trigger
+from kfm.model.updater import Sources
 from kfm.operations.move_updater import MoveUpdater
 
 
@@ -36,7 +35,7 @@ class _Together(MoveUpdater):
     approval = "none"
 
     def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
-        return [each for ref, target in self.aims(trigger, sources) for each in aiming(ref, target)]
+        return [each for aim in self.aims(trigger, sources) for each in aiming(*aim)]
 
     def aims(self, trigger: Trigger, sources: Sources) -> Iterable[Aim]:
         raise NotImplementedError
@@ -46,14 +45,6 @@ class _Together(MoveUpdater):
 
     def kept(self, trigger: Trigger, inputs: Sequence[SourceRef]) -> Trigger:  # noqa: ARG002
         return trigger
-
-    def plan(self, inputs: Sequence[SourceRef]) -> Plan:
-        moves = [
-            RefMove(ref=ref.name, before=ref.content_hash, after=target.content_hash)
-            for ref, target in pairwise(inputs)
-            if target.uri == TARGET + ref.name and target.content_hash != ref.content_hash
-        ]
-        return Plan([Step(id=f"move-{move.ref}", move=move) for move in moves])
 
 
 class Adopt(_Together):

@@ -17,6 +17,7 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
     none."""
     from kfm.operations.backfill_operations import Backfilling
     from kfm.operations.freeze import Freeze, Thaw
+    from kfm.operations.hotfix import Hotfix
     from kfm.operations.key_operations import Approving, Asking, Expiring, Listing, Rejecting
     from kfm.operations.maintenance_operations import (
         Attest,
@@ -35,7 +36,7 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
     from kfm.operations.rule_operations import Deploying, Labelling, Masking, Reviewing
 
     kinds: tuple[type[MoveUpdater], ...] = (
-        *(Promote, Rollback, Freeze, Thaw),
+        *(Promote, Rollback, Hotfix, Freeze, Thaw),
         *(Listing, Asking, Approving, Rejecting, Expiring),
         *(Labelling, Masking, Deploying, Reviewing),
         *(Backfilling, Propose, Adopt, Sweep),

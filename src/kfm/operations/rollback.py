@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from kfm.errors import Refused
+from kfm.errors import Moved, Refused
 from kfm.model import refs
 from kfm.model.names import dataset_id
 from kfm.model.operation_target import Aim
 from kfm.model.records import RefEntry, RefMove, Trigger
 from kfm.model.updater import Sources
-from kfm.operations.move_updater import NOTHING, MoveUpdater, check_digest
+from kfm.operations.move_updater import ALSO, NOTHING, MoveUpdater, also_named, check_digest
 from kfm.projections.live_versions import withdrawn_versions
 
 
@@ -37,6 +37,12 @@ class Rollback(MoveUpdater):
 
     def action(self, move: RefMove) -> str:
         return self.op if move.after else "withdraw"
+
+    def aims(self, trigger: Trigger, sources: Sources) -> Iterable[Aim]:
+        """Return the ref that goes back, and those that go back with it: hotfixes, and what was made of the version."""
+        first = self.aim(trigger, sources)
+        closes = self.takes_away(trigger)
+        return [first, *(_going_along(move, sources, closes) for move in also_named(trigger.params.get(ALSO, "")))]
 
     def aim(self, trigger: Trigger, sources: Sources) -> Aim:
         name = dataset_id(trigger.dataset)
@@ -71,6 +77,34 @@ class Rollback(MoveUpdater):
                 hint=f"it is published again only with a reason: `kfm rollback {name} --to {target[7:23]} --reason …`",
             )
         return Aim(sources.ref(ref), target)
+
+
+def _going_along(move: RefMove, sources: Sources, closes: bool) -> Aim:
+    """Return the target of a ref that goes back with another one. Raise Moved if it is not where the request says, and
+    Refused if it was never at its target, or if the request would publish and withdraw at once."""
+    ref, entries = sources.ref(move.ref), sources.history(move.ref)
+    if not move.ref.startswith((refs.PUBLISHED, refs.HOTFIX)):
+        raise Refused(f"{move.ref} cannot go back with another ref")
+    if ref.content_hash != move.before:
+        raise Moved(
+            f"{move.ref} has moved since this was requested",
+            hint=f"look at `kfm refs history {move.ref}`, and request it again if it is still wanted",
+        )
+    if all(move.after not in (entry.before, entry.after) for entry in entries):
+        raise Refused(f"{move.ref} was never at {move.after or NOTHING}", hint=f"see `kfm refs history {move.ref}`")
+    if move.ref.startswith(refs.PUBLISHED):
+        name = refs.parse(move.ref).dataset
+        if closes != (not move.after):
+            raise Refused(
+                f"{name} would be {'published' if closes else 'withdrawn'} by this rollback",
+                hint=f"withdraw it by itself: `kfm rollback {name} --to nothing --reason …`",
+            )
+        if move.after in withdrawn_versions(entries):
+            raise Refused(
+                f"{name} {move.after[:19]} was withdrawn",
+                hint=f"it is published again only by itself: `kfm rollback {name} --to {move.after[7:23]} --reason …`",
+            )
+    return Aim(ref, move.after)
 
 
 def _rolled_back_already(name: str, entries: Sequence[RefEntry]) -> Refused:

@@ -13,7 +13,7 @@ from kfm.model.names import is_digest
 from kfm.model.ports import Objects, State
 from kfm.model.records import DatasetVersion, Receipt, RefMove, Run
 from kfm.model.zone_requests import PUBLISHED_GATE as GATE
-from kfm.model.zone_requests import Asking, StepUp
+from kfm.model.zone_requests import Asking, Correction, StepUp
 from kfm.parsing.characters import printable
 from kfm.policy.checksums import intact_checksums, wrong_bytes
 from kfm.policy.decision import Decider, embedded
@@ -48,6 +48,7 @@ def promotion_gate(
     declared: Mapping[str, Any] | None = None,
     *,
     asking: Asking = NO_REQUEST,
+    correction: Correction | None = None,
     read: bool = True,
     decider: Decider | None = None,
     evidence: Evidence = NO_EVIDENCE,
@@ -56,13 +57,16 @@ def promotion_gate(
     all rules must hold.
 
     `declared` is today's declaration of the dataset, and it wins over the one in the version. A version that was made
-    as restricted stays restricted: an older, more precise version must not become public again. With `read` False the
+    as restricted stays restricted: an older, more precise version must not become public again. The texts of a
+    `correction` win over both; none of them is the sensitivity. With `read` False the
     objects are only looked up, not read.
     """
     point = decider or embedded()
     dataset = refs.parse(move.ref).dataset
     try:
         version = state.ledger.version(dataset, move.after)
+        if correction is not None and version is not None:
+            declared = correction.of(version.metadata if declared is None else declared)
         receipt = state.ledger.receipt(version.run_id) if version is not None else None
         held_by = state.runs.get(version.validated_by or version.run_id) if version is not None else None
         made = made_of(version, receipt, declared, evidence, held_by)

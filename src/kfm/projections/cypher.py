@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from kfm.model import refs
 from kfm.model.public_run import PublicPart, PublicRun, Thing, artifact_id, ref_id
 from kfm.model.records import Record, RefMove
 
@@ -202,7 +203,11 @@ def rows_of(run: PublicRun) -> dict[str, list[dict[str, Any]]]:
         "generated": _generated(run),
         "standing": _standing(run),
         "published": [_published(run, part) for part in run.restored if part.zone == "published"],
-        "refs": [{**_ref(run, move), "uri": artifact_id(run.dataset, ())} for move in run.moves],
+        "refs": [
+            {**_ref(run, move), "uri": artifact_id(refs.parse(move.ref).dataset, ())}
+            for move in run.moves
+            if move.ref.startswith(refs.VERSIONS)
+        ],
     }
 
 

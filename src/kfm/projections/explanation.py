@@ -11,6 +11,7 @@ from typing import Any, Literal
 from kfm.errors import Corrupt
 from kfm.model.public_run import WITHHELD_SOURCE, PublicInput, PublicRun
 from kfm.model.records import Record, TriggerKind
+from kfm.model.zone_requests import Correction
 from kfm.projections.explanation_sentences import Line, sentences
 
 Stage = Literal["raw", "harmonised", "derived"]
@@ -103,12 +104,14 @@ def build_explanation(
     cut: int = 0,
     today: str = "",
     present: Sequence[Line] = (),
+    correction: Correction | None = None,
 ) -> Explanation:
     """Return the explanation of a subject. `today` is its present level, and `present` are sentences about what became
-    of it since it was published."""
+    of it since it was published. `correction` are the hotfixes of what it says about itself."""
     runs = {run.run_id: run for run in (maker, *upstream)}
     links = chain(maker, runs, origins)
     metadata = maker.metadata or (published.metadata if published is not None else {})
+    metadata = metadata if correction is None else correction.of(metadata)
     good = None
     if last_good is not None:
         good = LastGoodRun(
@@ -138,7 +141,8 @@ def build_explanation(
             *_opening(subject, maker),
             *sentences(maker, today),
             *_origins(links),
-            *_declared(maker, metadata, today),
+            *_declared(maker, metadata, today, correction),
+            *_corrected(correction),
             *_published(published, maker),
             *present,
             *_last(last_good, maker),
@@ -238,7 +242,14 @@ def _origins(links: Sequence[ChainLink]) -> list[Line]:
     return lines
 
 
-def _declared(maker: PublicRun, metadata: Mapping[str, Any], today: str) -> list[Line]:
+def _corrected(correction: Correction | None) -> list[Line]:
+    if correction is None:
+        return []
+    what = " and ".join(sorted(field.replace("_", " ") for field in correction.changed))
+    return [Line(about="governance", text=f"A hotfix corrected its {what}.", cites=(correction.fixes,))]
+
+
+def _declared(maker: PublicRun, metadata: Mapping[str, Any], today: str, correction: Correction | None) -> list[Line]:
     evidence = (maker.version,) if maker.version else (maker.receipt_digest,)
     lines = []
     if maker.labels is None and today in ("", "public"):
@@ -248,7 +259,9 @@ def _declared(maker: PublicRun, metadata: Mapping[str, Any], today: str) -> list
         lines.append(Line(about="governance", text=text, cites=evidence))
     if licence := metadata.get("license"):
         by = f", by {metadata['attribution']}" if metadata.get("attribution") else ""
-        lines.append(Line(about="governance", text=f"It is under the licence {licence}{by}.", cites=evidence))
+        is_corrected = correction is not None and not {"license", "attribution"}.isdisjoint(correction.changed)
+        more = (correction.fixes,) if correction is not None and is_corrected else ()
+        lines.append(Line(about="governance", text=f"It is under the licence {licence}{by}.", cites=(*evidence, *more)))
     return lines
 
 

@@ -127,13 +127,15 @@ def _input(each: PublicInput) -> dict[str, Any]:
 def _outputs(run: PublicRun) -> Iterator[dict[str, Any]]:
     sizes: dict[Thing, int] = {(artifact.id, artifact.digest): artifact.size for artifact in run.artifacts}
     shared = _dataset_facets(run)
-    change = "DROP" if not run.version else "ALTER" if run.before else "CREATE"
+    left = {id for id, _ in run.left()}
     above = {part: whole for whole, parts in run.collections().items() for part in parts}
-    gone = [] if run.version else [(id, "") for id, _ in run.left()]  # a withdrawal drops its ref
+    reached = {id for id, _ in run.reached()}
+    gone = [] if run.made_a_version() else [(id, "") for id, _ in run.left() if id not in reached]  # it drops its ref
     files = dict(run.published())
     for thing in (*run.outputs(), *gone):
         id, digest = thing
-        state = "CREATE" if thing in files else change
+        was_there = bool(run.before) if run.made_a_version() else id in left
+        state = "CREATE" if thing in files else "DROP" if not digest else "ALTER" if was_there else "CREATE"
         facets = {
             **shared,
             "version": _facet("DatasetVersionDatasetFacet", "1-0-1", datasetVersion=digest),

@@ -6,7 +6,7 @@ Nothing else authorizes: not an actor's name, not the resumption of a killed run
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -29,7 +29,7 @@ from kfm.model import refs
 from kfm.model.keys import digest
 from kfm.model.records import RefMove, Trigger
 from kfm.model.updater import Updater
-from kfm.operations.move_updater import NOTHING, MoveUpdater
+from kfm.operations.move_updater import ALSO, NOTHING, MoveUpdater, also
 
 # The fields that say what is requested; the others say by whom, why and when.
 MATTER = ("action", "dataset", "custodian", "subject", "records", "before", "after", "params")
@@ -45,15 +45,16 @@ def warrant(session: Session, updater: Updater, trigger: Trigger, moves: list[Re
     keys = in_force(session)
     if updater.approval == "signature":
         return _signing(session, updater.op, keys, moves[0])
+    shown = publishing(session, updater, moves)
     if keys is None:
         if updater.approval == "rules":
             raise Denied("there is no key list to sign by", hint="make one: `kfm keys new --person NAME --role admin`")
-        if publishes(updater, moves[0]):
-            check_possible(session, trigger.dataset)
+        for move in shown:
+            check_possible(session, refs.parse(move.ref).dataset)
         return Warrant()
-    if publishes(updater, moves[0]) and review_of(session, trigger.dataset, moves[0]) == "none":
+    if shown and all(review_of(session, refs.parse(move.ref).dataset, move) == "none" for move in shown):
         return Warrant(held={refs.KEY_LIST: keys.digest, **_reviewed(session)})
-    wanted = matter(session, updater, trigger, moves[0])
+    wanted = matter(session, updater, trigger, moves)
     at = now(session)
     refused: list[str] = []
     for order in _requests_about(session, wanted):
@@ -71,13 +72,20 @@ def warrant(session: Session, updater: Updater, trigger: Trigger, moves: list[Re
     )
 
 
-def matter(session: Session, updater: MoveUpdater, trigger: Trigger, move: RefMove) -> ApprovalRequest:
-    """Return the approval request that describes this operation, still without requester and dates."""
+def matter(session: Session, updater: MoveUpdater, trigger: Trigger, moves: Sequence[RefMove]) -> ApprovalRequest:
+    """Return the approval request that describes this operation, still without requester and dates. The first move is
+    what it is about; the moves that are made with it are parameters, so that everyone signs all of them."""
+    move, *more = moves
     if updater.approval == "rules":
         return _rule_request(session, trigger, move)
-    params = {"ref": move.ref}
-    whose = custodians(session, trigger.dataset, move) if updater.asks_custodians else []
-    if publishes(updater, move) and not whose and review_of(session, trigger.dataset, move) == "two":
+    params = {"ref": move.ref, **({ALSO: also(more)} if more else {})}
+    shown = publishing(session, updater, moves)
+    looked_at = [*shown, *(each for each in moves if each.ref.startswith(refs.VERSIONS) and each not in shown)]
+    whose: list[str] = []
+    if updater.asks_custodians:
+        found = (custodians(session, refs.parse(each.ref).dataset, each) for each in looked_at)
+        whose = sorted({name for names in found for name in names})
+    if not whose and any(review_of(session, refs.parse(each.ref).dataset, each) == "two" for each in shown):
         params["review"] = "two"
     return ApprovalRequest(
         id="",
@@ -91,20 +99,27 @@ def matter(session: Session, updater: MoveUpdater, trigger: Trigger, move: RefMo
         subject=move.after,
         before=move.before or NOTHING,
         after=move.after or NOTHING,
-        params={**params, **_levels(session, updater, trigger.dataset, move)},
+        params={**params, **_levels(session, shown)},
     )
 
 
-def _levels(session: Session, updater: MoveUpdater, dataset: str, move: RefMove) -> dict[str, str]:
-    """Return the levels of a version that an operation would publish, as a parameter of its request."""
-    if not publishes(updater, move):
-        return {}
-    return as_param(version_levels(session, dataset, move))
+def _levels(session: Session, shown: Sequence[RefMove]) -> dict[str, str]:
+    """Return the levels of the versions that an operation would publish, as a parameter of its request."""
+    return as_param([each for move in shown for each in version_levels(session, refs.parse(move.ref).dataset, move)])
 
 
-def publishes(updater: MoveUpdater, move: RefMove) -> bool:
-    """Return whether a move brings a version to the public, so that `review:` says who must approve it."""
-    return updater.asks_custodians and bool(move.after) and move.ref.startswith(refs.PUBLISHED)
+def publishing(session: Session, updater: MoveUpdater, moves: Sequence[RefMove]) -> list[RefMove]:
+    """Return the moves that show something to the public, so that `review:` says who must approve them. The move of a
+    hotfix stands for the published version that it corrects, as a move from itself to itself."""
+    if not updater.asks_custodians:
+        return []
+    found = [move for move in moves if move.ref.startswith(refs.PUBLISHED)]
+    published = {move.ref for move in found}
+    for move in moves:
+        ref = refs.published(refs.parse(move.ref).dataset)
+        if move.ref.startswith(refs.HOTFIX) and ref not in published and (at := session.state.refs.at(ref)):
+            found.append(RefMove(ref=ref, before=at, after=at))
+    return [move for move in found if move.after]
 
 
 def _reviewed(session: Session) -> dict[str, str]:

@@ -12,6 +12,7 @@ import msgspec
 from kfm.app.session.protection_files import labels_of
 from kfm.clock import rfc3339
 from kfm.config import Resolved
+from kfm.config.upstream_datasets import metadata_of
 from kfm.errors import BadInput, KfmError
 from kfm.model import refs
 from kfm.model.format_rules import gap_of
@@ -19,7 +20,7 @@ from kfm.model.labels import joined, label_classification
 from kfm.model.names import dataset_id
 from kfm.model.ports import Objects, State
 from kfm.model.records import Classification, DataContract, Decision, RefMove
-from kfm.model.zone_requests import Asking, StepUp
+from kfm.model.zone_requests import Asking, Correction, StepUp
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
@@ -43,11 +44,21 @@ class Gates:
         self._has_signed_policies: bool | None = None
 
     def published(
-        self, state: State, objects: Objects, move: RefMove, *, asking: Asking, read: bool = True
+        self,
+        state: State,
+        objects: Objects,
+        move: RefMove,
+        *,
+        asking: Asking,
+        correction: Correction | None = None,
+        read: bool = True,
     ) -> Decision:
         """Return the decision about a move to Published. If the policies permit it, lineage and catalog are checked
-        too."""
+        too. A move of another dataset is decided by the gates of that one."""
         from kfm.policy.promotion_gate import promotion_gate
+
+        if (other := refs.parse(move.ref).dataset) != self._dataset:
+            return self._of(other).published(state, objects, move, asking=asking, correction=correction, read=read)
 
         decision = promotion_gate(
             state,
@@ -55,6 +66,7 @@ class Gates:
             move,
             self._declared,
             asking=asking,
+            correction=correction,
             read=read,
             decider=self.decider(),
             evidence=self.evidence(asking.when_ms, move.after),
@@ -63,7 +75,12 @@ class Gates:
             return decision
         from kfm.app.metadata.catalog_gate import checked_decision
 
-        return checked_decision(self._session, decision, move, asking.when_ms)
+        fixes = correction.fixes if correction is not None else ""
+        return checked_decision(self._session, decision, move, asking.when_ms, fixes)
+
+    def _of(self, dataset: str) -> Gates:
+        """Return the gates of another dataset of this installation."""
+        return Gates(self._resolved, dataset, metadata_of(self._resolved.config.datasets, dataset), self._session)
 
     def step(self, step: StepUp) -> Decision:
         """Return the decision about a step between zones."""

@@ -96,7 +96,7 @@ def _warrant(session: Session, updater: Updater, trigger: Trigger, moves: list[R
 
 def _served_with(session: Session, moves: list[RefMove]) -> list[ServedRef]:
     """Return the refs for readers that move with these moves: search aliases and cache epochs."""
-    if not any(move.ref.startswith(refs.PUBLISHED) for move in moves):
+    if not any(move.ref.startswith((refs.PUBLISHED, refs.HOTFIX)) for move in moves):
         return []
     from kfm.app.authority.served_refs import served_with
 

@@ -30,9 +30,13 @@ def served_with(session: Session, moves: list[RefMove]) -> list[ServedRef]:
     found: dict[str, ServedRef] = {}
     for move in moves:
         name = refs.parse(move.ref)
-        if name.zone != "published" or move.before == move.after:
+        if name.zone not in ("published", "hotfix") or move.before == move.after:
             continue
-        for served in (*_aliases(session, name.dataset, move), *_epochs(session, name.dataset)):
+        if name.zone == "hotfix":
+            aliases: list[ServedRef] = []
+        else:
+            aliases = list(_aliases(session, name.dataset, move))
+        for served in (*aliases, *_epochs(session, name.dataset)):
             found.setdefault(served.ref, served)
     return list(found.values())
 

@@ -43,9 +43,12 @@ class Fault(NamedTuple):
     reason: str
 
 
-def checked_decision(session: Session, decision: Decision, move: RefMove, now_ms: int) -> Decision:
-    """Return the decision unchanged, or denied with the faults that were found."""
-    found = faults(session, move, now_ms)
+def checked_decision(
+    session: Session, decision: Decision, move: RefMove, now_ms: int, fixes: str | None = None
+) -> Decision:
+    """Return the decision unchanged, or denied with the faults that were found. `fixes` are the hotfixes that would be
+    applied then; None: those of now."""
+    found = faults(session, move, now_ms, fixes)
     if not found:
         return decision
     return msgspec.structs.replace(
@@ -53,12 +56,12 @@ def checked_decision(session: Session, decision: Decision, move: RefMove, now_ms
     )
 
 
-def faults(session: Session, move: RefMove, now_ms: int) -> list[Fault]:
+def faults(session: Session, move: RefMove, now_ms: int, fixes: str | None = None) -> list[Fault]:
     """Return the first few faults of each kind that speak against the move."""
     dataset = refs.parse(move.ref).dataset
     found = list(islice(_graph(session, (dataset, move.after)), MOST))
     if is_gated(session.resolved):
-        found += islice(_catalog(session, move, now_ms), MOST)
+        found += islice(_catalog(session, move, now_ms, fixes), MOST)
     return found
 
 
@@ -77,9 +80,9 @@ def is_gated(resolved: Resolved) -> bool:
 # -- the catalog
 
 
-def _catalog(session: Session, move: RefMove, now_ms: int) -> Iterator[Fault]:
+def _catalog(session: Session, move: RefMove, now_ms: int, fixes: str | None) -> Iterator[Fault]:
     try:
-        yield from _documents(session, move, now_ms)
+        yield from _documents(session, move, now_ms, fixes)
     except Unavailable as problem:
         yield Fault("catalog.unchecked", f"catalog: {problem.message}; {problem.hint}")
     except KfmError as problem:
@@ -88,7 +91,7 @@ def _catalog(session: Session, move: RefMove, now_ms: int) -> Iterator[Fault]:
         yield Fault("catalog.schema", f"catalog: its documents cannot be made ({type(problem).__name__})")
 
 
-def _documents(session: Session, move: RefMove, now_ms: int) -> Iterator[Fault]:
+def _documents(session: Session, move: RefMove, now_ms: int, fixes: str | None) -> Iterator[Fault]:
     """Yield the faults of each document that the move would write: violations of its schemas, and links to missing
     files."""
     from kfm.app.metadata.catalog_validation import check, inside
@@ -98,7 +101,7 @@ def _documents(session: Session, move: RefMove, now_ms: int) -> Iterator[Fault]:
     moves = list(session.state.refs.history(move.ref))
     if not moves or moves[-1].after != move.after:
         moves.append(_as_if(move, len(moves) + 1, now_ms))
-    changes, whole = predicted_changes(session, dataset, moves)
+    changes, whole = predicted_changes(session, dataset, moves, fixes)
     there: set[str] = set()
     gone: set[str] = set()
     leads: dict[str, str] = {}

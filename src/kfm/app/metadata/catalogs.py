@@ -168,10 +168,21 @@ def clear_place(session: Session) -> None:
     in_turn(follower, session, lambda _lock: follower.sink.send(letters))
 
 
-def predicted_changes(session: Session, dataset: str, moves: Sequence[RefEntry]) -> tuple[Changes, bool]:
-    """Return the changes of the catalog if the published ref had these moves, None for a removed file; and whether they
-    are the complete catalog of the dataset, because it has none yet."""
-    return _messages(session).foretold(dataset, moves)
+def predicted_changes(
+    session: Session, dataset: str, moves: Sequence[RefEntry], fixes: str | None = None
+) -> tuple[Changes, bool]:
+    """Return the changes of the catalog if the published ref had these moves and hotfixes, None for a removed file; and
+    whether they are the complete catalog of the dataset, because it has none yet."""
+    return _messages(session).foretold(dataset, moves, fixes)
+
+
+def documents_with(session: Session, dataset: str, fixes: str) -> dict[str, Any]:
+    """Return the documents about the versions of a dataset as they are with the hotfixes in the object `fixes`, by
+    path: its collections, and its entry in the DCAT catalog."""
+    moves = list(session.state.refs.history(refs.published(dataset)))
+    content = _messages(session).at(dataset, moves, fixes=fixes)
+    found = {path: msgspec.json.decode(body) for path, body in content.versions()}
+    return {**found, dcat.PATH: content.catalogued().dcat}
 
 
 def differences(session: Session, folder: str = "") -> list[Difference]:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 from kfm.app.session.backends import sink_lock
 from kfm.app.session.session import Session
 from kfm.errors import BadInput, KfmError
-from kfm.model import refs
-from kfm.model.outbox_messages import is_followed
+from kfm.model.outbox_messages import described, is_followed
 
 if TYPE_CHECKING:
     from kfm.delivery.followers import Follower, Progress
     from kfm.model.outbox_messages import Letter
     from kfm.model.ports import Sink
-    from kfm.model.records import Effect, LedgerEntry
+    from kfm.model.records import Effect
 
 _FEW = 64  # runs that are looked at before a sink is opened; an installation with more is behind
 
@@ -62,7 +61,7 @@ def _pass_over(session: Session) -> set[str]:
     newest = 0
     for entry in ledger.entries(after=min(cursors.values()), limit=_FEW + 1) if cursors else ():
         newest = entry.index if is_followed(entry) else newest
-        if _publishes(entry) or entry.index > min(cursors.values()) + _FEW:
+        if described(entry) or entry.index > min(cursors.values()) + _FEW:
             cursors = {name: cursor for name, cursor in cursors.items() if cursor >= entry.index}
             if not cursors:
                 return set()
@@ -72,11 +71,6 @@ def _pass_over(session: Session) -> set[str]:
             for name in behind:
                 tx.outbox.advance(name, newest)
     return set(cursors)
-
-
-def _publishes(entry: LedgerEntry) -> bool:
-    """Say whether an entry may concern public files: those of an operation that found nothing to do are compared."""
-    return entry.op_type in ("promote", "rollback") or any(move.ref.startswith(refs.PUBLISHED) for move in entry.moves)
 
 
 def report_to_sinks(

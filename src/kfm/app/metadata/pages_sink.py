@@ -18,11 +18,10 @@ from kfm.app.session.session import Session
 from kfm.config.config_file import has_pages
 from kfm.delivery.followers import Follower, in_turn
 from kfm.delivery.pages_follower import PAGES, Paged, PageLetters
-from kfm.delivery.public_files import concerned
 from kfm.errors import KfmError
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
-from kfm.model.outbox_messages import Letter
+from kfm.model.outbox_messages import Letter, described
 from kfm.model.ports import Lock, Tx
 from kfm.model.records import Difference, Effect
 from kfm.projections.file_paths import PAGE
@@ -193,6 +192,6 @@ def forget(session: Session, sink: str, told: Iterable[str]) -> None:
     with session.state.transaction() as tx:
         for dataset in filter(None, told):
             entries = session.state.ledger.entries_of(dataset)
-            for entry in islice((each for each in entries if dataset in concerned(each)), 1):
+            for entry in islice((each for each in entries if dataset in described(each)), 1):
                 tx.outbox.wait(sink, entry.index)
         tx.outbox.forget_notes(sink)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kfm.app.authority.withdrawals import public_moves, withdrawal, withdrawn_line
 from kfm.app.provenance.present_labels import ended_by, present_labels
 from kfm.app.runs.resolve import Thing, datasets, find_thing
+from kfm.delivery.corrections import correction_of
 from kfm.delivery.public_runs import entry_of, public_run
 from kfm.delivery.upstream_runs import first_with, upstream_runs
 from kfm.errors import BadInput, Corrupt, KfmError
@@ -90,6 +91,7 @@ def explain_thing(session: Session, thing: Thing) -> tuple[Explanation, list[Pub
             cut=cut,
             today=present_labels(session, dataset, version or first.version).now if first.version else "",
             present=_since(session, dataset, version),
+            correction=correction_of(session.state, session.objects, dataset, version),
         )
     runs = {run.index: run for run in (first, *upstream)}
     return explanation, [runs[index] for index in sorted(runs)]

@@ -29,7 +29,7 @@ from kfm.errors import BadInput, Denied, Moved, Refused
 from kfm.model import refs
 from kfm.model.operation_target import REF
 from kfm.model.records import Receipt, RefEntry, RefMove, SourceRef
-from kfm.operations.move_updater import NOTHING
+from kfm.operations.move_updater import ALSO, NOTHING
 from kfm.operations.registry import operations
 from kfm.parsing.characters import printable
 from kfm.scheduling.triggers import DAY_MS, operation_trigger
@@ -43,6 +43,7 @@ TURNS = 5  # attempts, because others may sign the same request at the same time
 DOES = {
     "promote": "promote",
     "rollback": "rollback",
+    "hotfix": "hotfix",
     "withdraw": "rollback",
     "freeze": "freeze",
     "thaw": "thaw",
@@ -123,12 +124,17 @@ def _new_request(
     at = now(session)
     updater = operations()[operation]()
     trigger = operation_trigger(updater, dataset, dict(params), session.clock, actor="", reason=reason)
-    ref, target = updater.aim(trigger, _ReadOnlyRefs(session))
-    if ref.content_hash == target:
+    aims = updater.aims(trigger, _ReadOnlyRefs(session))
+    moves = [
+        RefMove(ref=ref.name, before=ref.content_hash, after=target)
+        for ref, target in aims
+        if ref.content_hash != target
+    ]
+    if not moves:
         return None
     if (check_labels := guards_of(session, dataset).check_labels) is not None:  # checked before others sign
         check_labels(updater, trigger)
-    wanted = matter(session, updater, trigger, RefMove(ref=ref.name, before=ref.content_hash, after=target))
+    wanted = matter(session, updater, trigger, moves)
     if any(may_be_done(each, keys, at) and is_about(each, wanted) for each in change_requests(session)):
         return None
     until = rfc3339(parse_instant(at, "now") + days * DAY_MS)
@@ -236,6 +242,8 @@ def carry_out(session: Session, order: Order) -> Iterator[Receipt]:
         params = {"to": request.after, "before": request.before}
         if operation == "rollback":
             params["ref"] = request.params["ref"]
+        if ALSO in request.params:
+            params[ALSO] = request.params[ALSO]
     try:
         done = _do(session, operation, request.dataset, params, actor=request.requester, reason=request.purpose)
     except Denied:

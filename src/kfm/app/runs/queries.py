@@ -303,7 +303,8 @@ def version_of(session: Session, receipt: Receipt) -> str:
     if receipt.outcome == "noop":
         return session.state.refs.at(refs.processed(receipt.dataset))
     kinds = ("dataset", "ref")
-    return next((item.checksum for kind in kinds for item in receipt.outputs if item.kind == kind), "")
+    found = (item for kind in kinds for item in receipt.outputs if item.kind == kind)
+    return next((item.checksum for item in found if not item.id.startswith(refs.HOTFIX)), "")
 
 
 def frozen_by(session: Session, dataset: str) -> RefEntry | None:

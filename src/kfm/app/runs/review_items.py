@@ -14,8 +14,10 @@ from kfm.app.authority.withdrawals import withdrawing_move
 from kfm.app.runs.queries import held_sources
 from kfm.app.session.protection_files import readable_objects
 from kfm.app.session.review_item import ReviewItem
+from kfm.delivery.corrections import fixes_of
 from kfm.errors import KfmError
 from kfm.model import refs
+from kfm.model.interventions.hotfix_set import waiting
 from kfm.model.manifests import changes
 from kfm.model.records import Receipt, RefEntry
 
@@ -45,6 +47,28 @@ def held_items(session: Session) -> Iterator[ReviewItem]:
             since=last.ts if last else "",
             more={"next": f"kfm quarantine {name}", "findings": [line for one in sources for line in _findings(one)]},
         )
+
+
+def hotfix_items(session: Session) -> Iterator[ReviewItem]:
+    """Yield an item for each hotfix that does not hold for the published version, because that says something else."""
+    for ref, _ in session.state.refs.all(refs.HOTFIX):
+        name = refs.parse(ref).dataset
+        at = session.state.refs.at(refs.published(name))
+        made = session.state.ledger.version(name, at) if at else None
+        if made is None:
+            continue
+        last = next(iter(session.state.refs.history(refs.published(name), reverse=True, limit=1)), None)
+        for fix in waiting(made.metadata, made.digest, fixes_of(session.state, session.objects, name)):
+            found = ", ".join(sorted(fix.before))
+            yield ReviewItem(
+                kind="hotfix",
+                id=f"hotfix-{name}-{fix.name}",
+                dataset=name,
+                what=f"hotfix {fix.name} expects another {found} than {name} has now",
+                state="held",
+                since=last.ts if last else "",
+                more={"next": f"kfm hotfix revert {fix.name} --dataset {name} --reason …"},
+            )
 
 
 def _findings(source: dict[str, Any]) -> Iterator[dict[str, str]]:

@@ -11,7 +11,7 @@ from kfm.app.authority.effective_levels import shown_levels
 from kfm.app.authority.private_reasons import shown_reason
 from kfm.app.authority.withdrawals import withdrawing_move
 from kfm.app.runs.change_requests import DOES, request_status
-from kfm.app.runs.review_items import gate_items, held_items, withdrawal_evidence
+from kfm.app.runs.review_items import gate_items, held_items, hotfix_items, withdrawal_evidence
 from kfm.app.session.review_item import ReviewItem
 from kfm.crypto.approvals import ApprovalRequest
 from kfm.errors import BadInput
@@ -76,7 +76,7 @@ def _difference(session: Session, request: ApprovalRequest) -> dict[str, list[di
     return {"diff": [{"line": line} for line in lines]}
 
 
-KINDS: tuple[Callable[[Session], Iterator[ReviewItem]], ...] = (request_items, gate_items, held_items)
+KINDS: tuple[Callable[[Session], Iterator[ReviewItem]], ...] = (request_items, gate_items, held_items, hotfix_items)
 WAITING = ("open", "approved", "stopped", "held")
 
 

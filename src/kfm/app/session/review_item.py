@@ -10,7 +10,7 @@ import msgspec
 class ReviewItem(msgspec.Struct, frozen=True):
     """Something that waits for a person. `more` is the evidence that `kfm review show` prints, by name."""
 
-    kind: str  # order | held | gate
+    kind: str  # order | held | gate | hotfix
     id: str
     dataset: str
     what: str

@@ -5,20 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kfm.app.authority.named_versions import version_of_ref
-from kfm.cli.operation import operate_on_dataset
+from kfm.app.interventions.rollback_plan import plan_rollback, version_at, version_by
+from kfm.app.runs.queries import find_run
+from kfm.cli.operation import operate, operate_on_dataset
 from kfm.cli.render import Screen
-from kfm.cli.session import opened
+from kfm.cli.session import known_dataset, opened, settings
+from kfm.errors import BadInput
 from kfm.model import refs
 from kfm.model.names import check_ref, dataset_id, is_digest
 
 if TYPE_CHECKING:
     import argparse
 
+    from kfm.app.session.session import Session
     from kfm.cli.parser import Parser
 
 
 MORE = """\
-Once: the same command again changes nothing. Any other move names its version with --to."""
+Once: the same command again changes nothing. Any other move names its version with --to, --at or --run.
+--cascade takes along what was made of the versions that are taken back, in the same commit. Hotfixes stay, and
+correct every version that says what they expect; --hotfixes takes them back, too."""
 
 
 def arguments(parser: Parser) -> None:
@@ -27,11 +33,22 @@ def arguments(parser: Parser) -> None:
     parser.add_person(wants_reason=True)
     parser.add_signing()
     parser.add_wait()
-    parser.add_argument(
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
         "--to",
         default=None,
         metavar="DIGEST",
         help="the version, or the start of its digest (default: the one before); `nothing` withdraws it",
+    )
+    which.add_argument("--at", default=None, metavar="TIME", help="the version that was there at this time")
+    which.add_argument("--run", default=None, metavar="RUN", help="the version that this run made or moved the ref to")
+    parser.add_argument(
+        "--cascade",
+        action="store_true",
+        help="take along every published dataset that was made of what is taken back, to its latest other version",
+    )
+    parser.add_argument(
+        "--hotfixes", action="store_true", help="take the hotfixes back, too, to those of when the version was public"
     )
     parser.add_argument(
         "--from",
@@ -51,9 +68,40 @@ def rollback(options: argparse.Namespace, screen: Screen) -> int:
         params["ref"] = check_ref(options.ref)
     if options.to is not None:
         params["to"] = _version_meant(options, screen, options.to)
+    elif options.at is not None or options.run is not None:
+        params["to"] = _version_then(options, screen)
+        options.closes = params["to"] == "nothing"
     if options.leaves is not None:
         params["before"] = _version_meant(options, screen, options.leaves)
-    return operate_on_dataset(options, screen, "rollback", params)
+    together = options.cascade or options.hotfixes
+    if together and params.get("ref", refs.PUBLISHED).startswith(refs.PROCESSED):
+        raise BadInput("--cascade and --hotfixes are about published refs", hint="leave them out, or leave out --ref")
+    if not together and options.closes:
+        return operate_on_dataset(options, screen, "rollback", params)
+    name = known_dataset(options, screen, settings(options), options.dataset)
+
+    def planned(session: Session) -> dict[str, str]:
+        if not params.get("ref", refs.PUBLISHED).startswith(refs.PUBLISHED):
+            return params
+        plan = plan_rollback(session, name, params, cascade=options.cascade, hotfixes=options.hotfixes)
+        for each in plan.left:
+            screen.say(
+                f"{each.dataset} stays public, and was made of what is taken back: --cascade takes it along, or "
+                f"`kfm run {each.dataset}` makes it again"
+            )
+        return plan.params(params)
+
+    return operate(options, screen, "rollback", name, planned)
+
+
+def _version_then(options: argparse.Namespace, screen: Screen) -> str:
+    """Return the version that --at or --run means."""
+    name = known_dataset(options, screen, settings(options), options.dataset)
+    with opened(options, screen, "read") as session:
+        ref = options.ref or refs.published(name)
+        if options.at is not None:
+            return version_at(session, ref, options.at)
+        return version_by(session, ref, find_run(session, options.run))
 
 
 def _version_meant(options: argparse.Namespace, screen: Screen, text: str) -> str:

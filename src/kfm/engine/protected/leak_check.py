@@ -27,6 +27,7 @@ from kfm.model.canonical import canonical
 from kfm.model.manifests import entries
 from kfm.model.ports import Objects, State
 from kfm.model.records import Classification, DatasetVersion, Decision, RefMove
+from kfm.model.zone_requests import Correction
 
 GATE = "leaks"
 LOOK = "leaks.review"  # the rule by which a person must review the version first
@@ -105,13 +106,15 @@ def check_planned(context: RunContext, steps: bytes) -> None:
         _deny(_found(lambda: (steps,), marks, context.standing), f"the plan of {context.dataset}")
 
 
-def check_published(context: RunContext, move: RefMove) -> None:
+def check_published(context: RunContext, move: RefMove, correction: Correction | None = None) -> None:
     """Denied if a version may not be published: by its classification, or because its bytes, names or metadata contain
-    something protected."""
+    something protected. The metadata of a correction are read, too."""
     dataset = refs.parse(move.ref).dataset
     version = context.world.state.ledger.version(dataset, move.after)
     if version is None:
         return  # the gate refuses it
+    if correction is not None:
+        version = msgspec.structs.replace(version, metadata={**version.metadata, "corrected": correction.changed})
     standing = version.standing
     if standing is not None and not standing.publishable():
         _refuse(context, move, list(standing.rules), f"{move.ref} may not move: it is {standing.level}")

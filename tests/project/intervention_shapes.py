@@ -1,0 +1,29 @@
+"""What the commands of hotfixes and other interventions write with `--json`."""
+
+from __future__ import annotations
+
+from tests.project.json_when import Shape
+
+INTERVENTIONS: dict[str, Shape] = {
+    "kfm hotfix new": Shape({"file": "the file that was written"}),
+    "kfm hotfix diff": Shape(
+        {
+            "path": "of the catalog document",
+            "before": "the document as it is",
+            "after": "the document as it would be",
+        },
+        many=True,
+    ),
+    "kfm hotfix list": Shape(
+        {
+            "hotfix": "its name",
+            "dataset": "the dataset that it corrects",
+            "state": "applied; waits, if the published version says something else; or unpublished",
+            "document": "the document that its file patches: stac or dcat",
+            "changes": "a list of `field`, `before` and `after`; null: no value",
+            "since": "when it was applied",
+            "by": "who applied it",
+        },
+        many=True,
+    ),
+}

@@ -49,6 +49,7 @@ COMMANDS = (
     ("backup", "b"), ("restore", "b"), ("hotfix", "list"), ("hotfix", "revert", "a"),
     ("hotfix", "diff", "hotfix.yml"), ("hotfix", "apply", "hotfix.yml"),
     ("hotfix", "new", "a", "rain-gauges", "--set", "title=a"),
+    ("triggers", "drop", "1"),
     ("triggers", "retry", "1"), ("runs", "wal", "last"), ("runs", "telemetry"), ("runs", "compact"),
     ("reconcile", "--public"), ("diff", "rain-gauges"), ("status",),
     ("config", "show"), ("config", "check"),

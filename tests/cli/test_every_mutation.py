@@ -123,6 +123,8 @@ def test_every_command_that_changes_something_leaves_an_entry_in_the_ledger(
     did(("schedule", "trigger"), GAUGES, then=("resume",))
     did(("webhooks", "replay"), "gauges", "--body", "body.json", "--header", HEADER, then=("resume",))
     did(("triggers", "retry"), "000000000001")
+    assert kfm("schedule", "trigger", GAUGES).code == 0
+    did(("triggers", "drop"), kfm("triggers", "list", "--json").data[0]["trigger_id"])
     did(("jobs", "enqueue"), "ingest.pull_source", "--dataset", GAUGES, then=("resume",))
     assert kfm("jobs", "enqueue", "ingest.pull_source", "--dataset", GAUGES, "--param", "window=2026").code == 3
     job = kfm("jobs", "enqueue", "ingest.pull_source", "--dataset", GAUGES, "--actor", "bob").out.strip()

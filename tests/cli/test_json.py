@@ -103,6 +103,7 @@ LINES = {
     "kfm mask preview": ["mask", "preview", "sites.csv", "--mask", "mask.yml"],
     "kfm protect": ["protect", "sites.csv", "--custodian", "society", "--yes"],
     "kfm mask scan": ["mask", "scan", "kfm.yml", "--against", "sites.csv", "--mask", "mask.yml"],
+    "kfm triggers drop": ["triggers", "drop", "000000000001"],
     "kfm hotfix new": ["hotfix", "new", "title", "rain-gauges", "--set", "title=Gauges"],
     "kfm hotfix diff": ["hotfix", "diff", "hotfixes/title.yml"],
     "kfm hotfix list": ["hotfix", "list"],

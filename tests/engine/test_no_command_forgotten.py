@@ -34,6 +34,7 @@ WRITING: frozenset[Command] = frozenset(
         ("webhooks", "serve"),
         ("webhooks", "replay"),
         ("triggers", "retry"),
+        ("triggers", "drop"),
         ("keys", "new"),
         ("keys", "revoke"),
         ("review", "approve"),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from tests.project.json_when import Shape
 
 INTERVENTIONS: dict[str, Shape] = {
+    "kfm triggers drop": Shape(
+        {"dropped": "the ids of the triggers that no run answers", "run_id": "of the receipt that names them"}
+    ),
     "kfm hotfix new": Shape({"file": "the file that was written"}),
     "kfm hotfix diff": Shape(
         {

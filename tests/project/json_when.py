@@ -68,7 +68,8 @@ WHEN: dict[str, Shape] = {
             "to be promoted), `withdrawal` (null, or of the processed version: `version`, `by`, `at`, `reason`, "
             "`run_id`, `current`), `level` (the strictest "
             "label), `as_of`, `age_min`, `freshness` (as `verdict` of `kfm schedule freshness`), `late_min`, "
-            "`is_held`, `held_rows` (null: may not be shown), `is_frozen`, `waiting` (triggers), `dead` (dead letters "
+            "`is_held`, `held_rows` (null: may not be shown), `is_frozen`, "
+            "`is_amber` (risky work is stopped), `waiting` (triggers), `dead` (dead letters "
             "of jobs), `at_work` and "
             "`unfinished` (runs), `is_undelivered`, `last_run` and `last_outcome`",
             "is_frozen": "whether everything is frozen",

@@ -125,7 +125,7 @@ GROUPS = (
 KNOWN = {command.name: command for group in GROUPS for command in group.commands}
 # The commands of `python -m updater` and `node updater.mjs`, each with the command of kfm whose arguments it takes.
 RUNNER = {"run": KNOWN["run"], "webhook": Command("webhooks", "Check a request that a webhook sent")}
-ALIASES = {"promote": "publish", "held": "quarantine", "webhook": "webhooks"}
+ALIASES = {"promote": "publish", "kill-switch": "freeze", "held": "quarantine", "webhook": "webhooks"}
 # Older spellings and the words of other tools, each with the command that does it.
 MEANT = {
     "receipts show": "runs receipt RUN",

@@ -25,12 +25,14 @@ def operate_on_dataset(options: argparse.Namespace, screen: Screen, operation: s
     return operate(options, screen, operation, name, params)
 
 
-def operate_on_scope(options: argparse.Namespace, screen: Screen, operation: str) -> int:
+def operate_on_scope(
+    options: argparse.Namespace, screen: Screen, operation: str, params: dict[str, str] | None = None
+) -> int:
     """Request an operation on a dataset, or on `global`, which is everything. Return the exit code."""
     name = options.dataset
     if name != "global":
         name = known_dataset(options, screen, settings(options), name)
-    return operate(options, screen, operation, name, {"scope": name})
+    return operate(options, screen, operation, name, {"scope": name, **(params or {})})
 
 
 def operate(

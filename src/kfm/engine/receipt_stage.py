@@ -66,7 +66,19 @@ def expect(receipt: Receipt, sinks: list[str], tx: Tx) -> None:
 
 
 _TOLD = frozenset(
-    ("processed", "published", "hotfix", "switch", "orders", "keys", "rules", "backfill", "preview", "maintenance")
+    [
+        "processed",
+        "published",
+        "hotfix",
+        "switch",
+        "amber",
+        "orders",
+        "keys",
+        "rules",
+        "backfill",
+        "preview",
+        "maintenance",
+    ]
 )
 
 

@@ -128,7 +128,8 @@ class RunContext(Struct):
         """The freeze flags that can stop this run."""
         if not self.updater.heeds_freeze or self.updater.takes_away(self.trigger):
             return ()
-        return refs.switches(self.dataset)
+        risky = refs.ambers(self.dataset) if self.updater.is_risky(self.trigger) else ()
+        return (*refs.switches(self.dataset), *risky)
 
     def switches_of(self, run_id: str, moves: Sequence[RefMove] = ()) -> tuple[str, ...]:
         """Return the freeze flags, those of other datasets whose refs move in the same commit, and the flag by which an

@@ -207,7 +207,9 @@ def _input(receipt: Receipt, at: int, standing: Classification, known: RunFacts)
     source = _source(item, at, known)
     own = source.standing if source is not None else None
     level: Level = own.level if own is not None else "public" if standing.level == "public" else standing.level
-    if item.kind == "dataset" or item.id.startswith((REF + refs.PROCESSED, REF + refs.PUBLISHED, REF + refs.SWITCH)):
+    if item.kind == "dataset" or item.id.startswith(
+        (REF + refs.PROCESSED, REF + refs.PUBLISHED, REF + refs.SWITCH, REF + refs.AMBER)
+    ):
         # A name from the configuration. Its digest is that of the version, which is encrypted if necessary.
         return PublicInput(kind=item.kind, id=item.id, checksum=item.checksum, level=level)
     sealed = item.checksum in known.sealed or bool(source is not None and source.sealed_with)

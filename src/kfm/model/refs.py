@@ -1,6 +1,7 @@
 """The names of refs: one function builds each form, and `parse` takes a name apart.
 
-A ref is named `zone/name`. The zone of a freeze flag is `switch`; the flag is set unless its value is empty or `open`.
+A ref is named `zone/name`. The zone of a freeze flag is `switch`, or `amber` if the flag stops risky work alone; it is
+set unless its value is empty or `open`.
 All refs of a preview lie below `preview/BRANCH/`, under the names they have outside it.
 """
 
@@ -13,6 +14,7 @@ VERSIONS = (PROCESSED, PUBLISHED)  # zones whose refs lead to versions of datase
 PREVIEW, BACKFILL, ORDERS, SWITCH = "preview/", "backfill/", "orders/", "switch/"
 HOTFIX = "hotfix/"
 SHOWN = (*VERSIONS, HOTFIX)  # zones whose refs decide what readers see of a dataset
+AMBER = "amber/"
 DATASET_SWITCH, RUN_SWITCH = "switch/dataset/", "switch/run/"
 KEY_LIST = "keys/list"  # the key list in force
 LABELS = "rules/labels"  # the file of labels as it was signed
@@ -34,7 +36,7 @@ class RefName(NamedTuple):
             inner = self.previewed
             return inner.dataset if inner is not None else ""
         kind, _, name = self.rest.partition("/")
-        return name if (self.zone, kind) == ("switch", "dataset") else ""
+        return name if self.zone in ("switch", "amber") and kind == "dataset" else ""
 
     @property
     def previewed(self) -> RefName | None:
@@ -119,6 +121,16 @@ def switch(kind: str, name: str = "") -> str:
 def switches(dataset: str) -> tuple[str, str]:
     """Return the names of the freeze flags that stop all work on a dataset."""
     return "switch/global", f"switch/dataset/{dataset}"
+
+
+def amber(kind: str, name: str = "") -> str:
+    """Return the name of a flag that stops risky work alone: of everything (`global`), or of one dataset."""
+    return f"amber/{kind}/{name}" if name else f"amber/{kind}"
+
+
+def ambers(dataset: str) -> tuple[str, str]:
+    """Return the names of the flags that stop risky work on a dataset."""
+    return "amber/global", f"amber/dataset/{dataset}"
 
 
 def is_frozen(flag: str) -> bool:

@@ -233,6 +233,11 @@ class RunTraits:
         """Return whether this run only withdraws or cancels: then neither a freeze nor missing labels stop it."""
         return False
 
+    def is_risky(self, trigger: Trigger) -> bool:
+        """Return whether this run is work that waits at amber: a partition of a backfill, a hotfix, or a promotion that
+        no person looked at."""
+        return trigger.low
+
     def asks_gates(self, trigger: Trigger) -> bool:  # noqa: ARG002
         """Return whether this run passes a gate, so that it needs the policies and the key to attest with."""
         return True

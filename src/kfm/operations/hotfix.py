@@ -25,6 +25,9 @@ class Hotfix(MoveUpdater):
     def asks_gates(self, trigger: Trigger) -> bool:  # noqa: ARG002
         return True
 
+    def is_risky(self, trigger: Trigger) -> bool:  # noqa: ARG002
+        return True
+
     def aims(self, trigger: Trigger, sources: Sources) -> Iterable[Aim]:
         published = sources.ref(refs.published(dataset_id(trigger.dataset)))
         return [self.aim(trigger, sources), Aim(published, published.content_hash)]

@@ -61,6 +61,14 @@ class BuildCatalog(Maintenance):
     job_type = "operation.catalog"
 
 
+class HandleTriggers(Maintenance):
+    """An operator dropped kept triggers: no run answers them."""
+
+    id = "kfm-triggers"
+    op = "triggers"
+    job_type = "operation.triggers"
+
+
 class HandleJob(Maintenance):
     """An operator put a dead letter back, or cancelled a job."""
 

@@ -24,6 +24,7 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
         BuildCatalog,
         Compact,
         HandleJob,
+        HandleTriggers,
         Relocate,
         Repair,
         Restore,
@@ -40,6 +41,6 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
         *(Listing, Asking, Approving, Rejecting, Expiring),
         *(Labelling, Masking, Deploying, Reviewing),
         *(Backfilling, Propose, Adopt, Sweep),
-        *(Repair, Compact, Attest, BuildCatalog, RetrySink, HandleJob, Relocate, TakeBackup, Restore),
+        *(Repair, Compact, Attest, BuildCatalog, RetrySink, HandleJob, HandleTriggers, Relocate, TakeBackup, Restore),
     )
     return {kind.op: kind for kind in kinds}

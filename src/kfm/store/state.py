@@ -131,6 +131,8 @@ class StoredState:
                 if switch.startswith(refs.RUN_SWITCH):
                     said = next(iter(self.refs.history(switch, reverse=True, limit=1)), None)
                     raise Cancelled(f"the run was cancelled by {said.actor if said else 'an operator'}")
+                if switch.startswith(refs.AMBER):
+                    raise _at_amber(switch)
                 name = switch.removeprefix(refs.SWITCH).removeprefix("dataset/")
                 thaw = "kfm thaw --reason …" if switch == refs.switch("global") else f"kfm thaw {name} --reason …"
                 raise Frozen(f"{name} is frozen", hint=f"see `kfm refs history {switch}`; `{thaw}` opens it")
@@ -302,3 +304,13 @@ class StoredTx:
             self._tables.put("objects", *rows[0])
         else:
             self._tables.put_many("objects", rows)
+
+
+def _at_amber(flag: str) -> Frozen:
+    """Return the error for risky work that a flag at amber stops."""
+    name = flag.removeprefix(refs.AMBER).removeprefix("dataset/")
+    thaw = "kfm thaw --reason …" if name == "global" else f"kfm thaw {name} --reason …"
+    return Frozen(
+        f"{'everything' if name == 'global' else name} is at amber: no backfill, hotfix or automatic promotion",
+        hint=f"see `kfm refs history {flag}`; `{thaw}` opens it",
+    )

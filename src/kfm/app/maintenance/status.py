@@ -59,6 +59,7 @@ class DatasetStatus(Record, frozen=True):
     is_held: bool  # rows of a source are quarantined
     held_rows: int | None  # how many; None if it may not be shown
     is_frozen: bool
+    is_amber: bool  # risky work on it is stopped: backfills, hotfixes and automatic promotions
     waiting: int  # waiting triggers
     dead: int  # dead letters: jobs that failed too often
     at_work: int  # runs with a live worker
@@ -79,6 +80,7 @@ class DatasetStatus(Record, frozen=True):
             self.withdrawal is not None,
             self.is_held,
             self.is_frozen,
+            self.is_amber,
             self.is_undelivered,
             self.is_failing,
         )
@@ -118,7 +120,7 @@ def status(session: Session, datasets: Sequence[str] = ()) -> Status:
             *_urgent(found, checks),
             *_sinks(pending),
             *_requests(session),
-            *_later(found, look.everything_frozen),
+            *_later(found, look.everything_frozen, refs.amber("global") in look.amber),
             *_clock(session),
         ]
     return Status(
@@ -147,6 +149,7 @@ class _StatusReader:
         self.frozen = frozenset(
             name for name, at in _by_name(state.refs.all(refs.DATASET_SWITCH)).items() if at != "open"
         )
+        self.amber = frozenset(name for name, at in state.refs.all(refs.AMBER) if refs.is_frozen(at))
         self.everything_frozen = refs.is_frozen(state.refs.at(refs.switch("global")))
         self.waiting = Counter(trigger.dataset for trigger in state.inbox.waiting())
         self.dead = Counter(job.trigger.dataset for job in state.jobs.dead())
@@ -189,6 +192,7 @@ class _StatusReader:
             is_held=name in self.held,
             held_rows=self._held_rows(name) if level == "public" else None,
             is_frozen=self.everything_frozen or name in self.frozen,
+            is_amber=not self.amber.isdisjoint(refs.ambers(name)),
             waiting=self.waiting[name],
             dead=self.dead[name],
             at_work=self.at_work[name],
@@ -255,12 +259,17 @@ def _requests(session: Session) -> Iterator[NextStep]:
         yield NextStep(command="kfm review list", why="a request waits for a person")
 
 
-def _later(found: list[DatasetStatus], everything_frozen: bool) -> Iterator[NextStep]:
+def _later(found: list[DatasetStatus], everything_frozen: bool, everything_amber: bool) -> Iterator[NextStep]:
     if everything_frozen:
         yield NextStep(command="kfm thaw --reason …", why="everything is frozen")
+    elif everything_amber:
+        yield NextStep(command="kfm thaw --reason …", why="everything is at amber: no risky work")
     for each in found:
         if each.is_frozen and not everything_frozen:
             yield NextStep(command=f"kfm thaw {each.dataset} --reason …", why="it is frozen", dataset=each.dataset)
+        elif each.is_amber and not (everything_frozen or everything_amber):
+            why = "it is at amber: no risky work"
+            yield NextStep(command=f"kfm thaw {each.dataset} --reason …", why=why, dataset=each.dataset)
     for each in found:
         if each.is_held:
             yield NextStep(command=f"kfm quarantine {each.dataset}", why="rows are quarantined", dataset=each.dataset)

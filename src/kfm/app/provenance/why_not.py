@@ -129,12 +129,23 @@ def _of_dataset(session: Session, thing: Thing, dataset: str) -> Iterator[Reason
 
 
 def _switches(session: Session, dataset: str) -> Iterator[Reason]:
-    for ref, scope in ((refs.switch("global"), ""), (refs.switch("dataset", dataset), dataset)):
+    flags = list(zip(refs.switches(dataset), ("", dataset), strict=True))
+    if _waits_at_amber(session, dataset):
+        flags += zip(refs.ambers(dataset), ("", dataset), strict=True)
+    for ref, scope in flags:
         if refs.is_frozen(session.state.refs.at(ref)):
             last = next(iter(session.state.refs.history(ref, reverse=True, limit=1)))
-            what = f"{scope or 'everything'} is frozen, by {last.actor}"
+            how = "at amber, where no promotion goes on by itself" if ref.startswith(refs.AMBER) else "frozen"
+            what = f"{scope or 'everything'} is {how}, by {last.actor}"
             do = f"kfm thaw {scope} --reason …".replace("  ", " ")
             yield Reason(what="frozen", why=what, do=do, rule=ref, since=last.ts, cites=(last.run_id,))
+
+
+def _waits_at_amber(session: Session, dataset: str) -> bool:
+    """Return whether a version would be published by itself, if no flag were at amber."""
+    declared, at = session.config.datasets.get(dataset), session.state.refs.at
+    made = at(refs.processed(dataset))
+    return declared is not None and declared.promote == "auto" and bool(made) and made != at(refs.published(dataset))
 
 
 def _unfinished(session: Session, dataset: str) -> Iterator[Reason]:

@@ -62,6 +62,11 @@ def promote(session: Session, dataset: str, tell: Tell, note: Note = _ignore, *,
     made, public = at(refs.processed(dataset)), at(refs.published(dataset))
     if not made or made == public or any(refs.is_frozen(at(flag)) for flag in refs.switches(dataset)):
         return
+    if any(refs.is_frozen(at(flag)) for flag in refs.ambers(dataset)):
+        note(
+            dataset, f"the new version is not public: no promotion goes on by itself at amber; `kfm publish {dataset}`"
+        )
+        return
     from kfm.operations.move_updater import NOTHING
     from kfm.operations.promotion import AutomaticPromotion
 

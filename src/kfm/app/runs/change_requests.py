@@ -234,7 +234,10 @@ def carry_out(session: Session, order: Order) -> Iterator[Receipt]:
         return
     operation = DOES[request.action]
     if operation in ("freeze", "thaw"):
-        params = {"scope": request.params["ref"].removeprefix(refs.SWITCH).removeprefix("dataset/")}
+        ref = request.params["ref"]
+        level = "amber" if ref.startswith(refs.AMBER) else "red"
+        params = {"scope": ref.removeprefix(refs.SWITCH).removeprefix(refs.AMBER).removeprefix("dataset/")}
+        params |= {} if ALSO in request.params else {"level": level}
     elif operations()[operation].approval == "rules":
         own = {name: value for name, value in request.params.items() if name != LEVELS_PARAM}
         params = {"to": request.after, "before": request.before, **own}

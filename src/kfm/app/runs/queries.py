@@ -308,9 +308,10 @@ def version_of(session: Session, receipt: Receipt) -> str:
 
 
 def frozen_by(session: Session, dataset: str) -> RefEntry | None:
-    """Return the move that froze a dataset, by its own freeze flag or the global one; None if it is not frozen."""
-    for switch in refs.switches(dataset):
-        if session.state.refs.at(switch) == "frozen":
+    """Return the move that froze a dataset, by its own freeze flag or the global one, or that put it at amber; None if
+    no flag is set."""
+    for switch in (*refs.switches(dataset), *refs.ambers(dataset)):
+        if refs.is_frozen(session.state.refs.at(switch)):
             return next(session.state.refs.history(switch, reverse=True, limit=1))
     return None
 

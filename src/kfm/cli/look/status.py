@@ -161,6 +161,8 @@ def _words(each: DatasetStatus) -> Iterator[str]:
         yield f"late by {span(each.late_min)}"
     if each.is_frozen:
         yield "frozen"
+    elif each.is_amber:
+        yield "amber"
     if each.is_held and not (each.is_failing and each.last_outcome == "held"):
         yield f"{each.held_rows} held" if each.held_rows else "held"
     if each.unfinished:

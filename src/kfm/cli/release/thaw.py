@@ -2,26 +2,64 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, get_args
 
-from kfm.cli.operation import operate_on_scope
+from kfm.app.interventions.catch_up import CatchUp, CatchUpPlan, drop_triggers, plan_catch_up
+from kfm.app.runs.execution import Outcome, settle
+from kfm.cli.operation import operate
 from kfm.cli.render import Screen
+from kfm.cli.session import Tally, known_dataset, opened, person, settings
 
 if TYPE_CHECKING:
     import argparse
 
     from kfm.cli.parser import Parser
 
+MORE = """\
+Requests that came in meanwhile were kept. --catch-up says which of them run: all of them, the last of each kind
+of work, or none. The command shows this plan first; with --dry-run it does no more. Dropped requests have a
+receipt. A thaw opens red and amber, unless --level names one."""
+
 
 def arguments(parser: Parser) -> None:
     parser.add_argument(
         "dataset", nargs="?", default="global", metavar="SCOPE", help="a dataset, or `global` (default)"
     )
-    parser.add_argument("--dry-run", action="store_true", help="only show what would move")
+    parser.add_argument("--level", choices=("red", "amber"), default="", help="open this level alone")
+    parser.add_argument(
+        "--catch-up",
+        choices=get_args(CatchUp),
+        default="all",
+        help="which kept requests run: all, the last of each kind of work, or none (default: all)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="only show what would move, and the plan")
     parser.add_person(wants_reason=True)
     parser.add_signing()
     parser.set_defaults(handler=thaw, reports=True)
 
 
 def thaw(options: argparse.Namespace, screen: Screen) -> int:
-    return operate_on_scope(options, screen, "thaw")
+    name, resolved = options.dataset, settings(options)
+    if name != "global":
+        name = known_dataset(options, screen, resolved, name)
+    params = {"scope": name, **({"level": options.level} if options.level else {})}
+    if options.catch_up != "all":
+        who = person(options)
+        with opened(options, screen, "dry" if options.dry_run else "write", resolved) as session:
+            plan = plan_catch_up(session, name, options.catch_up)
+            _show(screen, plan)
+            if plan.drops and not options.dry_run:  # first: after a kill in between it is still frozen
+                tally = Tally(screen)
+                settle(session, Outcome([drop_triggers(session, plan.drops, **who)]), tally)
+                if tally.code:
+                    return tally.code
+    return operate(options, screen, "thaw", name, params)
+
+
+def _show(screen: Screen, plan: CatchUpPlan) -> None:
+    for what, triggers in (("to run", plan.runs), ("to drop", plan.drops)):
+        for dataset, count in sorted(Counter(each.dataset for each in triggers).items()):
+            screen.say(f"{dataset}: {count} kept request{'s' * (count > 1)} {what}")
+    if not plan.runs and not plan.drops:
+        screen.say("no request was kept")

@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kfm.app.daemon.source_watch import Watch
-from kfm.app.runs.execution import retry_request, work
+from kfm.app.interventions.catch_up import drop_triggers, pending_trigger
+from kfm.app.runs.execution import Outcome, retry_request, settle, work
 from kfm.app.runs.queries import trigger, triggers
 from kfm.cli import Stopped
 from kfm.cli.listener import teller
 from kfm.cli.parser import count
 from kfm.cli.render import Screen
 from kfm.cli.run_report import show_runs
-from kfm.cli.session import Tally, known_dataset, opened, settings
+from kfm.cli.session import Tally, known_dataset, opened, person, settings
 
 if TYPE_CHECKING:
     import argparse
@@ -32,6 +33,15 @@ def arguments(parser: Parser) -> None:
     ):
         one = parser.command(name, handler, summary)
         one.add_argument("trigger", metavar="TRIGGER", help="its id, see `kfm triggers list`")
+    dropped = parser.command(
+        "drop",
+        triggers_drop,
+        "Drop pending triggers: no run answers them",
+        "It leaves a receipt that names them. `kfm triggers retry` runs one all the same.",
+        reports=True,
+    )
+    dropped.add_argument("trigger", nargs="+", metavar="TRIGGER", help="its id, see `kfm triggers list`")
+    dropped.add_person(wants_reason=True)
     watched = parser.command(
         "watch",
         watch,
@@ -75,6 +85,20 @@ def triggers_retry(options: argparse.Namespace, screen: Screen) -> int:
         tally = Tally(screen)
         outcome = work(session, [retry_request(options.trigger)], tally)
         show_runs(session, screen, tally, outcome)
+        return tally.code
+
+
+def triggers_drop(options: argparse.Namespace, screen: Screen) -> int:
+    """Drop these triggers, all or none."""
+    who = person(options)
+    with opened(options, screen, "write") as session:
+        tally = Tally(screen)
+        wanted = [pending_trigger(session, each) for each in dict.fromkeys(options.trigger)]
+        receipt = drop_triggers(session, wanted, **who)
+        settle(session, Outcome([receipt]), tally)
+        if screen.json:
+            screen.data({"dropped": [each.trigger_id for each in wanted], "run_id": receipt.run_id})
+        screen.say(f"{len(wanted)} dropped; receipt {receipt.run_id}")
         return tally.code
 
 

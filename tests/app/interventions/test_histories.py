@@ -14,9 +14,10 @@ import pytest
 
 from tests.app.dependencies.conftest import DOWN, TOPS, UP
 from tests.app.interventions.conftest import HEAD
-from tests.app.move.carried import kfm, killed_at
+from tests.app.move.carried import kfm
 from tests.app.move.conftest import environment, scratch
-from tests.crash.points import boundary
+from tests.crash.harness import Voice, in_child
+from tests.crash.points import Points, boundary, die, install
 from tests.sampling import sampled
 
 __all__ = ["environment", "scratch"]
@@ -95,13 +96,22 @@ class History:
     def done(self, *words: str) -> bool:
         """Carry a command out, sometimes after it was killed, and say whether it was granted."""
         self.told.append(" ".join(words))
-        if self.random.random() < 0.4 and killed_at(self.folder, self.random.randrange(1, 60), *words, only=boundary):
+        if self.random.random() < 0.4 and self.killed(self.random.randrange(1, 60), *words):
             self.count("commands killed at a boundary")
             self.told[-1] += "  (killed)"
             kfm(self.folder, "resume")
         answer = kfm(self.folder, *words)
         assert "Traceback" not in answer.err, (self.told, answer.err)
         return answer.code == 0
+
+    def killed(self, at: int, *words: str) -> bool:
+        """Run a command that dies at its boundary number `at`; return False if it ended before."""
+
+        def work(_voice: Voice) -> int:
+            install(Points(at, die, only=boundary))
+            return kfm(self.folder, *words).code
+
+        return in_child(work).killed
 
     def at(self, ref: str) -> str:
         rows = json.loads(kfm(self.folder, "refs", "list", "--json").out)

@@ -74,6 +74,11 @@ class Project:
             say(f"    {receipt['dataset']:<17} {receipt['status']:<8} {receipt['outcome']}{held}")
         return receipts
 
+    def title(self, dataset: str) -> str:
+        """The title of a dataset as its STAC collection says it."""
+        path = self.folder / "public" / "catalog" / dataset / "collection.json"
+        return str(json.loads(path.read_text())["title"])
+
     def version(self, ref: str) -> str:
         refs = self.kfm("refs", "list", quiet=True)
         return {row["ref"]: row["version"] for row in refs}.get(ref, "")
@@ -260,6 +265,40 @@ def journaled(project: Project) -> tuple[int, int]:
     return 0, 0
 
 
+def interventions(project: Project, one: str, two: str) -> list[str]:
+    """A text is corrected, everything is stopped and goes on by a plan, and a backup brings all of it back."""
+    chapter("A published title is wrong: correct it, roll the data back, and stop everything")
+    name, before = "usgs-earthquakes", project.title("usgs-earthquakes")
+    project.kfm("hotfix", "new", "title", name, "--set", f"title={before} of one week")
+    project.kfm("hotfix", "apply", "hotfixes/title.yml", "--reason", "it did not say which week")
+    assert project.title(name) == f"{before} of one week"
+    project.kfm("rollback", name, "--to", one, "--cascade", "--reason", "the withdrawal is looked at once more")
+    assert project.title(name) == f"{before} of one week", "a correction was lost with a version"
+    project.kfm("kill-switch", "--reason", "nobody touches anything before we know")
+    project.kfm("run", name, expect=5)
+    project.kfm("thaw", "--catch-up", "none", "--dry-run", "--reason", "what would be dropped?")
+    project.kfm("thaw", "--catch-up", "none", "--reason", "the data were right")
+    assert project.kfm("triggers", "list", quiet=True) == [], "a dropped request is still there"
+    project.kfm("rollback", name, "--to", two, "--reason", "the newer edition was right")
+    project.kfm("hotfix", "revert", "title", "--reason", "kfm.yml says it from now on")
+    assert project.title(name) == before
+    proofs = ["a title was corrected in the catalog, kept through a rollback, and taken back"]
+
+    chapter("The disk is lost: a backup brings everything back, frozen until a person has looked")
+    project.kfm("backup", "../demo-backup", "--reason", "every night")
+    refs = project.kfm("refs", "list", quiet=True)
+    (project.folder / ".kfm").rename(project.folder / "lost")
+    project.kfm("restore", "../demo-backup", "--reason", "the disk was lost")
+    assert [row for row in project.kfm("refs", "list", quiet=True) if row["ref"].startswith("p")] == [
+        row for row in refs if row["ref"].startswith("p")
+    ]
+    project.kfm("thaw", "--reason", "everything is there")
+    project.kfm("reconcile", "--repair", "--reason", "after the restore")
+    project.kfm("doctor", "--deep")
+    proofs.append("a lost state was restored from a backup: every ref and byte, and nothing published before a thaw")
+    return proofs
+
+
 def main(arguments: list[str]) -> int:
     build = Path(arguments[0]) if arguments else ROOT / "build"
     # A demo may lie on a disk that forgets, such as /tmp in memory; kfm by itself refuses to write there.
@@ -331,6 +370,7 @@ def main(arguments: list[str]) -> int:
     chapter("Is everything still what it was? Read every stored byte")
     project.kfm("doctor", "--deep")
     proofs.append("every row, every link of the ledger and every object was read and is intact")
+    proofs += interventions(project, one, two)
     server.shutdown()
     proofs += protected_table(build)
     proofs += by_the_clock(build)

@@ -49,7 +49,7 @@ def test_the_demo_ends_well_and_says_what_it_showed(quick: bool, tmp_path: Path)
     assert done.returncode == 0, done.stderr[-3000:]
     killed = re.search(r"killed with (\d+) of (\d+) steps done", done.stderr)
     assert killed is not None and 0 < int(killed[1]) < int(killed[2])
-    assert done.stderr.count("✓") == 10
+    assert done.stderr.count("✓") == 12
     assert (tmp_path / "demo" / "public" / "datasets" / "usgs-earthquakes" / "current.json").exists()
 
 

@@ -57,9 +57,12 @@ class Line:
             self.live[version] = own
 
     def taken_back(self, target: str) -> set[str]:
-        """The versions that a rollback to `target` says are wrong."""
-        last = max((n for n, (version, _) in enumerate(self.moves) if version == target), default=-1) if target else -1
-        return {version for version, _ in self.moves[last + 1 :] if version} - {target}
+        """The versions that are wrong after a rollback to `target`: all that readers do not find then, but superseded
+        ones."""
+        then = Line()
+        then.moves, then.live, then.promoted = list(self.moves), dict(self.live), dict(self.promoted)
+        then.go(target, back=True)
+        return {version for version, _ in self.moves if version} - set(then.live)
 
 
 class Model:
@@ -159,8 +162,8 @@ class History:
         target = self.random.choice([*known, ""])
         cascade = self.random.random() < 0.5
         wrong = self.model.tops.taken_back(target)
-        deep, moves = self.model.deep.at, target != self.model.tops.at
-        along = cascade and moves and bool(deep) and bool(self.model.made_of[deep] & wrong)
+        deep = self.model.deep.at
+        along = cascade and bool(deep) and bool(self.model.made_of[deep] & wrong)
         goal = self.model.good(wrong) if along and target else ""
         words = ["rollback", "tops", "--to", target or "nothing", *(["--cascade"] if cascade else [])]
         granted = self.done(*words, "--reason", "it was wrong")

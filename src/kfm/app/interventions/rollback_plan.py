@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from kfm.app.authority.review_rules import is_guarded
 from kfm.clock import parse_instant
 from kfm.delivery.public_runs import entry_of
@@ -57,7 +59,7 @@ def plan_rollback(
     history = list(session.state.refs.history(ref))
     here = session.state.refs.at(ref)
     target = params.get("to") or (history[-1].before if history and history[-1].op != "rollback" else "")
-    if not history or not target or target == here:
+    if not history or not target:
         return RollbackPlan(RefMove(ref=ref, before=here, after=here), [], [])
     closes = target == NOTHING
     first = RefMove(ref=ref, before=here, after="" if closes else target)
@@ -72,10 +74,11 @@ def plan_rollback(
 
 
 def _taken_back(history: list[RefEntry], target: str) -> set[str]:
-    """Return the versions that are no longer right after a rollback to `target`: all that were published since it was
-    public last; for a withdrawal, all."""
-    last = max((entry.n for entry in history if entry.after == target), default=0) if target else 0
-    return {entry.after for entry in history if entry.n > last and entry.after} - {target}
+    """Return the versions that are no longer right after a rollback to `target`: those that it takes back, and those
+    that were taken back before."""
+    last = history[-1]
+    then = msgspec.structs.replace(last, n=last.n + 1, before=last.after, after=target, op="rollback")
+    return set(withdrawn_versions([*history, then] if last.after != target else history))
 
 
 def _hotfixes(session: Session, dataset: str, history: list[RefEntry], target: str) -> list[RefMove]:

@@ -47,6 +47,8 @@ COMMANDS = (
     ("jobs", "list"), ("jobs", "dead"), ("jobs", "show", "1"), ("jobs", "retry", "1"), ("jobs", "cancel", "1"),
     ("jobs", "enqueue", "ingest.pull_source", "--dataset", "a"), ("search", "a"), ("move", "--to", "sqlite:b.db"),
     ("backup", "b"), ("restore", "b"),
+    ("slo", "list"), ("slo", "show", "a"), ("slo", "override", "a", "--until", "1h", "--reason", "r"),
+    ("alerts", "write"),
     ("triggers", "retry", "1"), ("runs", "wal", "last"), ("runs", "telemetry"), ("runs", "compact"),
     ("reconcile", "--public"), ("diff", "rain-gauges"), ("status",),
     ("config", "show"), ("config", "check"),

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 import kfm
+from tests.app.objectives.site import promise
 from tests.engine.installations import (
     GAUGES_CSV,
     NOW,
@@ -60,7 +61,7 @@ DRY: tuple[tuple[str, ...], ...] = (
     ("rollback", "gauges", "--dry-run"),
     ("rollback", "gauges", "--ref", "processed/gauges", "--dry-run"),
     ("freeze", "--dry-run"), ("move", "--to", "jsonl:.kfm/there.jsonl", "--dry-run"),
-    ("freeze", "gauges", "--dry-run"),
+    ("freeze", "gauges", "--dry-run"), ("slo", "override", "gauges-success", "--until", "1h", "--dry-run"),
     ("thaw", "--dry-run"), ("thaw", "halves", "--dry-run"),
     ("preview", "publish", "main", "--approved", "sha256:" + "0" * 64, "--dry-run"),
     ("preview", "sweep", "--dry-run"),
@@ -114,6 +115,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("status",),
     ("help", "run"),
     ("runs", "signals"),
+    *(("slo",), ("slo", "list"), ("slo", "show", "gauges-success"), ("alerts", "write")),
     ("runs", "signals", "--metrics"),
     ("schedule", "pools"),
     ("preview", "list"),
@@ -233,13 +235,7 @@ STATES: dict[str, tuple[Callable[[Installation], None], str]] = {
 
 
 ONLY_DRY = ("frozen", "undelivered", "compacted", "in a journal of lines")  # where looking is nothing new
-STATELESS = (
-    "webhooks",
-    "runners",
-    "config",
-    "--version",
-    "--help",
-)  # no state is opened
+STATELESS = ("webhooks", "runners", "config", "--version", "--help")  # no state is opened
 
 
 @pytest.fixture(scope="module")
@@ -261,6 +257,7 @@ def standing(name: str, folder: Path, server: Server, elsewhere: str = "") -> In
     (folder / "pipelines" / "backfills").mkdir()
     (folder / "pipelines" / "backfills" / "halves.yml").write_text(BACKFILLS)
     (folder / "mask.json").write_text(MASK)
+    promise(folder, "gauges-success", dataset="gauges")
     prepare(site)
     return site
 

@@ -66,6 +66,7 @@ LEAVES: dict[Command, Left] = {
     ("reconcile", "--repair"): Left("repair", "if something differed that can be repaired; before the first change"),
     ("sinks", "retry"): Left("sinks", "if the sink took something that it did not have; no sink follows it"),
     ("move",): Left("move", "one for each attempt, before the first change; it moves with the rest"),
+    ("slo", "override"): Left("override", "with a key list, signed by a steward"),
     ("backup",): Left("backup", "before the state is read"),
     ("restore",): Left("restore", "in the restored state, which it freezes; `--verify` writes nothing"),
 }
@@ -81,6 +82,7 @@ FILES: dict[Command, str] = {
     ("audit", "export"): "the ledger, after its head was signed: that checkpoint is the record",
     ("catalog", "discover"): "with `--draft-pr` a branch of the repository",
     ("runs", "telemetry"): "an export",
+    ("alerts", "write"): "an export, with `--to`",
     ("runs", "signals"): "an export, with `--to`",
     ("lineage", "graph"): "an export, with `--out`",
     ("lineage", "export"): "an export",
@@ -96,6 +98,7 @@ READS = frozenset(
         *(("backfill", name) for name in ("plan", "status")),
         ("preview", "list"),
         *(("runs", name) for name in ("list", "show", "steps", "receipts", "receipt", "wal")),
+        *(("slo", name) for name in ("list", "show")),
         *(("refs", name) for name in ("list", "history")),
         *(("catalog", name) for name in ("show", "validate")),
         *(("review", name) for name in ("list", "show")),

@@ -65,7 +65,9 @@ def expect(receipt: Receipt, sinks: list[str], tx: Tx) -> None:
     )
 
 
-_TOLD = frozenset(("processed", "published", "switch", "orders", "keys", "rules", "backfill", "preview", "maintenance"))
+_TOLD = frozenset(
+    ("processed", "published", "switch", "orders", "keys", "rules", "backfill", "preview", "maintenance", "override")
+)
 
 
 def outcome_of(made: Assembled) -> str:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 RAW, QUARANTINE, PROCESSED, PUBLISHED = "raw/", "quarantine/", "processed/", "published/"
 VERSIONS = (PROCESSED, PUBLISHED)  # zones whose refs lead to versions of datasets
+OVERRIDE = "override/"  # the last override of each objective
 PREVIEW, BACKFILL, ORDERS, SWITCH = "preview/", "backfill/", "orders/", "switch/"
 DATASET_SWITCH, RUN_SWITCH = "switch/dataset/", "switch/run/"
 KEY_LIST = "keys/list"  # the key list in force
@@ -92,6 +93,11 @@ def mask(dataset: str, source: str) -> str:
 def maintenance(operation: str) -> str:
     """Return the name of the ref to the last report of repair, compact, attest, catalog, sinks or move."""
     return f"maintenance/{operation}"
+
+
+def override(objective: str) -> str:
+    """Return the name of the ref to the last override of an objective by a steward."""
+    return f"override/{objective}"
 
 
 def search_alias(alias: str) -> str:

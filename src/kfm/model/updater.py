@@ -233,6 +233,10 @@ class RunTraits:
         """Return whether this run only withdraws or cancels: then neither a freeze nor missing labels stop it."""
         return False
 
+    def spends_budget(self, trigger: Trigger) -> bool:  # noqa: ARG002
+        """Return whether this is a risky operation, which a burnt error budget closes."""
+        return False
+
     def asks_gates(self, trigger: Trigger) -> bool:  # noqa: ARG002
         """Return whether this run passes a gate, so that it needs the policies and the key to attest with."""
         return True

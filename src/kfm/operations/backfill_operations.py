@@ -24,6 +24,9 @@ class Backfilling(MoveUpdater):
         """Return whether the operation cancels the backfill, which is always allowed."""
         return trigger.params.get("to") == NOTHING
 
+    def spends_budget(self, trigger: Trigger) -> bool:
+        return not self.takes_away(trigger)
+
     def aim(self, trigger: Trigger, sources: Sources) -> Aim:
         target = trigger.params.get("to", "")
         if target != NOTHING and not is_digest(target):

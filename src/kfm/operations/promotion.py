@@ -47,6 +47,9 @@ class AutomaticPromotion(Promote):
     """The promotion after a run of a dataset with `promote: auto`. If another process moved the published ref first,
     it ends with Conflict and leaves no receipt: no person requested it, and the next run looks again."""
 
+    def spends_budget(self, trigger: Trigger) -> bool:  # noqa: ARG002
+        return True
+
     def inputs(self, trigger: Trigger, sources: Sources) -> list[SourceRef]:
         try:
             return super().inputs(trigger, sources)

@@ -29,6 +29,7 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
         RetrySink,
         TakeBackup,
     )
+    from kfm.operations.objective_operations import Overriding
     from kfm.operations.preview_operations import Adopt, Propose, Sweep
     from kfm.operations.promotion import Promote
     from kfm.operations.rollback import Rollback
@@ -38,7 +39,7 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
         *(Promote, Rollback, Freeze, Thaw),
         *(Listing, Asking, Approving, Rejecting, Expiring),
         *(Labelling, Masking, Deploying, Reviewing),
-        *(Backfilling, Propose, Adopt, Sweep),
+        *(Backfilling, Propose, Adopt, Sweep, Overriding),
         *(Repair, Compact, Attest, BuildCatalog, RetrySink, HandleJob, Relocate, TakeBackup, Restore),
     )
     return {kind.op: kind for kind in kinds}

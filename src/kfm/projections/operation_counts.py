@@ -5,8 +5,8 @@ The counts after an entry depend on the entries up to it and on nothing else, so
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,13 @@ OUTCOMES = (
 )  # fmt: skip
 BAD = ("failed", "held", "denied", "escalated", "abandoned", "cancelled")
 _WH_PER_KWH = 1000
+
+
+class EntryFacts(NamedTuple):
+    """Facts about an entry that are looked up only if they count."""
+
+    at_ms: Callable[[], int]  # when it was appended
+    is_preview: Callable[[], bool]  # whether it is a run of a branch preview, which says nothing about the installation
 
 
 class OperationCounts(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -49,7 +56,12 @@ class LedgerCounts(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     ops: dict[str, OperationCounts] = {}
     states: dict[str, dict[str, int]] = {}  # ended runs by dataset and lifecycle state
 
-    def add(self, entry: LedgerEntry, telemetry: RunTelemetry | None) -> None:
+    def add(
+        self,
+        entry: LedgerEntry,
+        telemetry: RunTelemetry | None,
+        facts: EntryFacts | None = None,  # noqa: ARG002
+    ) -> None:
         """Count the next entry. Each entry is counted once, in the order of the ledger."""
         state = final_state(entry.outcome, "FAILED" if entry.outcome in BAD else "SUCCESS")
         if state != "queued":

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 SAID = """\
@@ -76,3 +77,40 @@ def scraped(target: str) -> str:
     with urlopen(f"http://{target}/metrics", timeout=30) as answer:
         assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
         return str(answer.read(), "utf-8")
+
+
+def slo(
+    name: str,
+    indicator: str = "success",
+    *,
+    dataset: str = "rain",
+    target: float = 0.75,
+    value: float | None = None,
+    window: str = "30d",
+) -> str:
+    """An OpenSLO document, as JSON, which is YAML."""
+    source = {"metricSource": {"type": "kfm", "spec": {"indicator": indicator, "dataset": dataset}}}
+    ratio = {"ratioMetric": {"counter": True, "good": source, "total": source}}
+    objective = {"target": target} if value is None else {"target": target, "op": "lte", "value": value}
+    said = {
+        "apiVersion": "openslo/v1",
+        "kind": "SLO",
+        "metadata": {"name": name},
+        "spec": {
+            "service": dataset,
+            "indicator": {
+                "metadata": {"name": name},
+                "spec": ratio if indicator == "success" else {"thresholdMetric": source},
+            },
+            "timeWindow": [{"duration": window, "isRolling": True}],
+            "budgetingMethod": "Timeslices" if indicator == "freshness" else "Occurrences",
+            "objectives": [objective],
+        },
+    }
+    return json.dumps(said, indent=2)
+
+
+def promise(folder: Path, name: str, indicator: str = "success", **more: Any) -> None:
+    """Write an objective into the folder of objectives."""
+    (folder / "slos").mkdir(exist_ok=True)
+    (folder / "slos" / f"{name}.yml").write_text(slo(name, indicator, **more))

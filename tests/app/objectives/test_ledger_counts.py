@@ -20,7 +20,8 @@ from kfm.app.backup.backup_record import read_record
 from kfm.app.backup.restore import restore
 from kfm.app.maintenance.maintenance_records import compact
 from kfm.app.objectives import ledger_counts
-from kfm.app.objectives.ledger_counts import COUNTS, OPERATIONS, LedgerFold, keep_counts
+from kfm.app.objectives.kept_counts import keep_counts
+from kfm.app.objectives.ledger_counts import COUNTS, OPERATIONS, LedgerFold
 from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.session import Session, open_session
@@ -30,6 +31,10 @@ from kfm.projections.operation_counts import LedgerCounts
 from tests.app.objectives.site import SAID
 
 START = 1_780_000_000_000
+
+
+def empty(_session: Session) -> LedgerCounts:
+    return LedgerCounts()
 
 
 @contextmanager
@@ -119,7 +124,7 @@ def test_after_any_history_the_counts_are_those_of_the_whole_ledger(
                 else:
                     act(session, clock, folder, what, at)
             assert counted(OPERATIONS.now(session)) == model(session)
-            fresh = LedgerFold("nothing kept", LedgerCounts).now(session)
+            fresh = LedgerFold("nothing kept", LedgerCounts, empty).now(session)
             assert msgspec.structs.asdict(fresh) == msgspec.structs.asdict(OPERATIONS.now(session))
 
 
@@ -158,7 +163,7 @@ def test_a_note_of_another_ledger_is_not_believed(tmp_path: Path, monkeypatch: p
         for body in (b"nonsense", msgspec.json.encode(LedgerCounts(index=1, link="sha256:other")), b'{"index": 99}'):
             with session.state.transaction(durable=False) as tx:
                 tx.outbox.keep_note(COUNTS, "operations", body)
-            assert counted(LedgerFold("operations", LedgerCounts).now(session)) == model(session) != {}
+            assert counted(LedgerFold("operations", LedgerCounts, empty).now(session)) == model(session) != {}
 
 
 def test_a_restored_installation_counts_its_own_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

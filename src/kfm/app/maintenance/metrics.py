@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kfm import __version__
 from kfm.app.jobs.job_worker import JobWorker
 from kfm.app.jobs.queue_metrics import queue_metrics
-from kfm.app.objectives.ledger_counts import OPERATIONS, keep_counts
+from kfm.app.maintenance.objective_metrics import objective_metrics
+from kfm.app.objectives.kept_counts import keep_counts
+from kfm.app.objectives.ledger_counts import OPERATIONS
 from kfm.app.runs.due_schedules import schedule_statuses
 from kfm.app.runs.freshness import check_targets, judged
 from kfm.app.session.datasets import dataset_config
@@ -82,6 +84,7 @@ class Metrics:
         yield from _frozen(session)
         yield from _sinks(session)
         yield from _ticks(session)
+        yield from objective_metrics(session)
         yield from queue_metrics(JobWorker(session, pools=None).depth())
 
     def _look(self) -> None:

@@ -8,14 +8,18 @@ again. A reader and a dry run write none.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from kfm.errors import KfmError
+from kfm.clock import parse_instant
+from kfm.model import refs
 from kfm.model.outbox_messages import COUNTED_EVERY, COUNTS
-from kfm.projections.operation_counts import LedgerCounts
+from kfm.projections.operation_counts import EntryFacts, LedgerCounts
+from kfm.scheduling.triggers import is_of_preview
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
@@ -31,17 +35,25 @@ class Counted(Protocol):
     index: int
     link: str  # the digest of that entry, as stored
 
-    def add(self, entry: LedgerEntry, telemetry: RunTelemetry | None) -> None: ...
+    def add(self, entry: LedgerEntry, telemetry: RunTelemetry | None, facts: EntryFacts) -> None: ...
 
 
 C = TypeVar("C", bound=Counted)
 
 
-class LedgerFold(Generic[C]):
-    """Keeps counts of one kind for each session."""
+def _fits(_known: object, _fresh: object) -> bool:
+    """Accept all counts: they depend on the ledger alone."""
+    return True
 
-    def __init__(self, of: str, new: type[C]) -> None:
-        self.of, self._new = of, new
+
+class LedgerFold(Generic[C]):
+    """Keeps counts of one kind for each session. `new` makes those of an empty ledger, and `fits` says whether older
+    counts are of what `new` would count."""
+
+    def __init__(
+        self, of: str, kind: type[C], new: Callable[[Session], C], fits: Callable[[C, C], bool] = _fits
+    ) -> None:
+        self._of, self._kind, self._new, self._fits = of, kind, new, fits
         self._known: WeakKeyDictionary[Session, C] = WeakKeyDictionary()
         self._lock = threading.RLock()
 
@@ -51,46 +63,55 @@ class LedgerFold(Generic[C]):
             return self._counted(session, -1)
 
     def keep(self, session: Session) -> bool:
-        """Write the note if it is far behind. An installation with a long ledger is counted in parts. Return whether a
-        note was written."""
+        """Write the note if it is far behind. A long ledger is counted in parts. Return whether a note was written."""
         if session.mode != "write":
             return False
         newest = next(iter(session.state.ledger.entries(reverse=True, limit=1)), None)
         if newest is None or newest.index - session.state.outbox.cursor(self._name) < BEHIND:
             return False
-        with self._lock:
+        with self._lock:  # and not during the transaction: another thread may count inside one
             counts = self._counted(session, AT_ONCE)
-            with session.state.transaction(durable=False) as tx:
-                tx.outbox.keep_note(COUNTS, self.of, msgspec.json.encode(counts))
-                tx.outbox.advance(self._name, counts.index)
+            index, body = counts.index, msgspec.json.encode(counts)
+        with session.state.transaction(durable=False) as tx:
+            tx.outbox.keep_note(COUNTS, self._of, body)
+            tx.outbox.advance(self._name, index)
         return True
 
     @property
     def _name(self) -> str:
-        return f"{COUNTS}/{self.of}"
+        return f"{COUNTS}/{self._of}"
 
     def _counted(self, session: Session, limit: int) -> C:
-        ledger = session.state.ledger
+        state, fresh = session.state, self._new(session)
         counts = self._known.get(session)
-        if counts is None or not _holds(session, counts):
-            counts = self._read(session)
-        for entry, link in ledger.links(after=counts.index, limit=limit):
-            counts.add(entry, ledger.telemetry(entry.run_id))
+        if counts is None or not self._fits(counts, fresh) or not _holds(session, counts):
+            counts = self._read(session, fresh)
+        previews: bool | None = None
+
+        def is_preview(entry: LedgerEntry) -> bool:
+            nonlocal previews
+            if previews is None:
+                previews = any(True for _ in state.refs.histories(refs.PREVIEW))
+            return previews and is_of_preview(state, entry)
+
+        for entry, link in state.ledger.links(after=counts.index, limit=limit):
+            facts = EntryFacts(partial(parse_instant, entry.ts, "an entry"), partial(is_preview, entry))
+            counts.add(entry, state.ledger.telemetry(entry.run_id), facts)
             counts.index, counts.link = entry.index, link
         self._known[session] = counts
         return counts
 
-    def _read(self, session: Session) -> C:
-        """Return the counts of the note; none if there is no note, or if it is of another ledger or another release."""
-        body = session.state.outbox.note(COUNTS, self.of)
+    def _read(self, session: Session, fresh: C) -> C:
+        """Return the counts of the note; `fresh` if there is no note that is right for this ledger and release."""
+        body = session.state.outbox.note(COUNTS, self._of)
         if body is not None:
             try:
-                counts = msgspec.json.decode(body, type=self._new)
+                counts = msgspec.json.decode(body, type=self._kind)
             except msgspec.MsgspecError:
-                return self._new()
-            if _holds(session, counts):
+                return fresh
+            if self._fits(counts, fresh) and _holds(session, counts):
                 return counts
-        return self._new()
+        return fresh
 
 
 def _holds(session: Session, counts: Counted) -> bool:
@@ -101,12 +122,8 @@ def _holds(session: Session, counts: Counted) -> bool:
     return found is not None and (found[0].index, found[1]) == (counts.index, counts.link)
 
 
-OPERATIONS = LedgerFold("operations", LedgerCounts)
+def _nothing_counted(_session: Session) -> LedgerCounts:
+    return LedgerCounts()
 
 
-def keep_counts(session: Session) -> None:
-    """Keep the counts that are far behind. A failure is logged: a note only saves time."""
-    try:
-        OPERATIONS.keep(session)
-    except KfmError as problem:
-        session.log.event("counts.unkept", error=problem)
+OPERATIONS = LedgerFold("operations", LedgerCounts, _nothing_counted)

@@ -54,6 +54,7 @@ DOES = {
     "policy.deploy": "policy",
     "review.raise": "review",
     "review.lower": "review",
+    "override": "override",
 }
 
 
@@ -234,7 +235,7 @@ def carry_out(session: Session, order: Order) -> Iterator[Receipt]:
         params = {"to": request.after, "before": request.before, **own}
     else:
         params = {"to": request.after, "before": request.before}
-        if operation == "rollback":
+        if operation in ("rollback", "override"):
             params["ref"] = request.params["ref"]
     try:
         done = _do(session, operation, request.dataset, params, actor=request.requester, reason=request.purpose)

@@ -56,7 +56,7 @@ def _keep_counts(session: Session) -> None:
     """Keep the counts of a ledger that has grown much, so that metrics need not read it from the start."""
     newest = next(iter(session.state.ledger.entries(reverse=True, limit=1)), None)
     if newest is not None and newest.index - session.state.outbox.cursor(f"{COUNTS}/operations") >= COUNTED_EVERY:
-        from kfm.app.objectives.ledger_counts import keep_counts
+        from kfm.app.objectives.kept_counts import keep_counts
 
         keep_counts(session)
 

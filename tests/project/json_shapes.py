@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.project.budget_shape import BUDGET
 from tests.project.job_shapes import JOBS
 from tests.project.json_when import RUNS, WHEN
 from tests.project.json_when import Shape as Shape
@@ -50,20 +51,6 @@ _REVIEW = {
     "missing": "what is still missing, as rule ids",
 }
 
-_BUDGET = {
-    "name": "of the objective",
-    "indicator": "`success`, `latency`, `rollback_time` or `freshness`",
-    "datasets": "the datasets that it is about; empty: all",
-    "limit_seconds": "the most that is good; null for success",
-    "window_seconds": "the time over which its budget counts",
-    "target": "the share that must be good",
-    "actual": "the share that was good; null: nothing happened",
-    "budget_left": "the share of the error budget that is left; below 0: more is spent than there was",
-    "burn": "how fast the budget was spent in the last `1h`, `6h`, `3d` and `30d`; 1: it lasts for just its time",
-    "burnt": "whether nothing is left",
-    "override": "until when a steward has overridden it, or null",
-    "closes": "whether it closes risky operations now",
-}
 SHAPES: dict[str, Shape] = {
     "kfm --version": Shape({"version": "the version of the program"}),
     "kfm keys new": Shape(
@@ -541,14 +528,10 @@ SHAPES: dict[str, Shape] = {
         "there are, their bytes, how many were not there before, and how many the state does not name. For published "
         "files `datasets` and `emptied`: how many datasets have files there, and the places that were emptied.",
     ),
-    "kfm slo": Shape(_BUDGET, many=True),
-    "kfm slo list": Shape(_BUDGET, many=True),
-    "kfm slo show": Shape(_BUDGET),
+    **dict.fromkeys(("kfm slo", "kfm slo list"), Shape(BUDGET, many=True)),
+    "kfm slo show": Shape(BUDGET),
     "kfm slo override": Shape(RUNS),
-    "kfm alerts write": Shape(
-        {"written": "the file", "objectives": "the names of the objectives in it"},
-        about="Without `--to`: YAML, always.",
-    ),
+    "kfm alerts write": Shape({"written": "the file, with `--to`", "objectives": "the names of those in it"}),
     "kfm backup": Shape(
         {
             "backup": "its name",

@@ -87,14 +87,15 @@ class Alertmanager(_Server):
         found: list[dict[str, Any]] = self.get("/api/v2/alerts")
         return found
 
-    def wait_for(self, name: str, seconds: float = WAIT_S) -> dict[str, Any]:
-        """Wait for an alert of this name; return its labels."""
+    def wait_for(self, name: str, **labels: str) -> dict[str, str]:
+        """Wait for an alert of this name that has these labels; return all its labels."""
 
-        def found() -> dict[str, Any] | None:
-            return next((each["labels"] for each in self.alerts() if each["labels"]["alertname"] == name), None)
+        def found() -> dict[str, str] | None:
+            every: list[dict[str, str]] = [each["labels"] for each in self.alerts()]
+            return next((each for each in every if {"alertname": name, **labels}.items() <= each.items()), None)
 
-        labels: dict[str, Any] = self.until(found, f"alert {name} has come", seconds)
-        return labels
+        come: dict[str, str] = self.until(found, f"alert {name} has come with {labels}")
+        return come
 
 
 class Prometheus(_Server):

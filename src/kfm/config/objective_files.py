@@ -60,7 +60,7 @@ class RatioMetric(Record, frozen=True):
 
     total: Annotated[Metric, Meta(description="all runs; of the same indicator and dataset as `good`")]
     good: Annotated[Metric, Meta(description="the good ones")]
-    counter: Annotated[Literal[True], Meta(description="true: runs are counted")] = True
+    counter: Annotated[bool, Meta(description="true or absent: KFM counts runs itself")] = True
 
 
 class IndicatorSpec(Record, frozen=True):
@@ -96,7 +96,7 @@ class WindowConfig(Record, frozen=True):
     """The time over which the budget counts: it ends now."""
 
     duration: Annotated[str, Meta(max_length=10, description="such as 12h, 7d, 4w or 30d; at most 92d")]
-    rolling: Annotated[Literal[True], Meta(description="true: the window ends now")] = msgspec.field(
+    rolling: Annotated[bool, Meta(description="true: the window ends now")] = msgspec.field(
         default=True, name="isRolling"
     )
 
@@ -125,8 +125,8 @@ class SloSpec(Record, frozen=True):
         Literal["Occurrences", "Timeslices"],
         Meta(description="Occurrences: of runs; Timeslices: of freshness, of which time is counted"),
     ] = msgspec.field(default="Occurrences", name="budgetingMethod")
-    alerts: Annotated[tuple[()], Meta(description="empty: `kfm alerts write` makes alerts of every objective")] = (
-        msgspec.field(default=(), name="alertPolicies")
+    alerts: Annotated[tuple[Any, ...], Meta(description="empty: `kfm alerts write` makes alerts")] = msgspec.field(
+        default=(), name="alertPolicies"
     )
 
 
@@ -194,6 +194,9 @@ def _objective(document: Document, resolved: Resolved, others: dict[str, Objecti
     if name in others:
         other = others[name].place
         document.refuse(("metadata", "name"), f"is the name of {other} already", "give one of the two another name")
+    if said.spec.alerts:
+        path_of_alerts: Path = ("spec", "alertPolicies")
+        document.refuse(path_of_alerts, "are not read", "leave them out: `kfm alerts write` makes them")
     source, path = _source(document, said.spec.indicator.spec)
     limit_ms, target = _target(document, said.spec, source.indicator)
     datasets: tuple[str, ...] = ()
@@ -229,6 +232,8 @@ def _source(document: Document, said: IndicatorSpec) -> tuple[SourceSpec, Path]:
         source = ratio.good.metric_source.spec
         if source.indicator != "success":
             document.refuse((*at, "indicator"), f"{source.indicator} is no ratio", "write it under thresholdMetric")
+        if not ratio.counter:
+            document.refuse((*path, "ratioMetric", "counter"), "must be true", "KFM counts runs: leave it out")
         if ratio.total.metric_source.spec != source:
             document.refuse((*path, "ratioMetric", "total"), "is of something else than good", "write the same in both")
         return source, at
@@ -272,6 +277,8 @@ def _window(document: Document, said: tuple[WindowConfig, ...]) -> int:
     path: Path = ("spec", "timeWindow")
     if len(said) != 1:
         raise document.mistake(path, "needs one window", "write one with duration: 30d and isRolling: true")
+    if not said[0].rolling:
+        document.refuse((*path, 0, "isRolling"), "is a window of the calendar", "write isRolling: true")
     text = said[0].duration
     number, unit = text[:-1], text[-1:]
     right = unit in _UNITS and number.isascii() and number.isdigit() and len(number) < 7 and int(number) > 0

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.app.objectives.site import Site
 from tests.servers.prometheus import prometheus_server
 
 
+@pytest.mark.long
 def test_prometheus_sees_each_act_under_the_names_of_the_specification(tmp_path: Path) -> None:
     site = Site(tmp_path / "site")
     site.kfm("run")

@@ -87,6 +87,7 @@ def slo(
     target: float = 0.75,
     value: float | None = None,
     window: str = "30d",
+    says: str = "",
 ) -> str:
     """An OpenSLO document, as JSON, which is YAML."""
     source = {"metricSource": {"type": "kfm", "spec": {"indicator": indicator, "dataset": dataset}}}
@@ -95,9 +96,10 @@ def slo(
     said = {
         "apiVersion": "openslo/v1",
         "kind": "SLO",
-        "metadata": {"name": name},
+        "metadata": {"name": name, "displayName": says, "annotations": {"why": says}},
         "spec": {
             "service": dataset,
+            "description": says,
             "indicator": {
                 "metadata": {"name": name},
                 "spec": ratio if indicator == "success" else {"thresholdMetric": source},

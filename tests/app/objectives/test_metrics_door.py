@@ -11,14 +11,19 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from kfm import config
 from kfm.api import metrics_collector
 from kfm.api.metrics_collector import MetricsCollector
 from kfm.app.maintenance.metrics import Metrics
+from kfm.app.objectives.ledger_counts import OPERATIONS
 from kfm.app.session.session import Session, open_session
 from kfm.errors import Unavailable
+from kfm.model.records import LedgerEntry, RunTelemetry
+from kfm.projections.operation_counts import LedgerCounts, lifecycle, operation_metrics
+from kfm.projections.signals import exposition
 from tests.app.objectives.site import SAID, Site, scraped
 from tests.servers.prometheus import promtool
 
@@ -154,3 +159,41 @@ def test_while_the_state_does_not_answer_there_is_no_old_number(
         assert asyncio.run(collector.text()) is None and asyncio.run(collector.text()) is None
         down.clear()
         assert asyncio.run(collector.text()) and len(tried) == 3, "it opened the state again"
+
+
+def test_what_is_unknown_is_absent(tmp_path: Path) -> None:
+    counts, entry, measured = counted_run(tmp_path)
+    names = samples(counts)
+    assert not any(name.startswith(("kfm_ops_energy", "kfm_ops_carbon", "kfm_operation_energy")) for name in names)
+    counts.add(entry, msgspec.structs.replace(measured, energy_kwh=0.002, co2e_g=0.5))
+    counts.add(entry, measured)
+    found = samples(counts)
+    assert found['kfm_ops_energy_wh{op="ingest"}'] == 2 and found['kfm_ops_carbon_gco2e{op="ingest"}'] == 0.5
+    assert found['kfm_operation_energy_joules_total{op="ingest"}'] == 7200
+    assert 'kfm_ops_energy_wh{op="promote"}' not in found
+
+
+def test_no_label_holds_what_people_write(tmp_path: Path) -> None:
+    counts, entry, measured = counted_run(tmp_path)
+    written = msgspec.structs.replace(entry, op_type='an"author', outcome="31XX12", dataset="the-old-grave")
+    counts.add(written, measured)
+    text = "\n".join(samples(counts))
+    states = str(lifecycle(counts, {("another", "queued"): 1}, {"rain"}))
+    assert "author" not in text and "31XX12" not in text and 'op="other",outcome="other"' in text
+    assert "grave" not in states and "another" not in states and "'dataset': 'other'" in states
+
+
+def counted_run(folder: Path) -> tuple[LedgerCounts, LedgerEntry, RunTelemetry]:
+    """The counts of a ledger with one run, its entry and its telemetry."""
+    site = Site(folder)
+    site.kfm("run")
+    with open_session(config.load(str(folder / "kfm.yml"), {}), mode="read") as session:
+        entry = next(iter(session.state.ledger.entries()))
+        measured = session.state.ledger.telemetry(entry.run_id)
+        assert measured is not None and measured.energy_kwh is None
+        return OPERATIONS.now(session), entry, measured
+
+
+def samples(counts: LedgerCounts) -> dict[str, float]:
+    lines = exposition(operation_metrics(counts, ("ingest", "promote", "other")))
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}

@@ -20,7 +20,6 @@ from kfm.app.objectives.kept_counts import keep_counts
 from kfm.app.objectives.ledger_counts import OPERATIONS
 from kfm.app.runs.due_schedules import schedule_statuses
 from kfm.app.runs.freshness import check_targets, judged
-from kfm.app.session.datasets import dataset_config
 from kfm.clock import parse_instant
 from kfm.config.config_file import sink_names
 from kfm.config.upstream_datasets import read_by
@@ -61,6 +60,7 @@ class Metrics:
         self._session = session
         self._versions: dict[str, _Version] = {}
         self._checked_ms = 0
+        self._index = -1  # of the last entry when the versions were looked up
         self._broken = self._orphans = 0
 
     def families(self) -> Iterator[Metric | Histogram]:
@@ -68,8 +68,8 @@ class Metrics:
         session = self._session
         yield Metric("kfm_build_info", "gauge", "the version of KFM", [({"version": __version__}, 1.0)])
         with session.state.reading():
-            self._look()
             counts = OPERATIONS.now(session)
+            self._look(counts.index)
             now: Counter[tuple[str, str]] = Counter()
             now.update((run.dataset, "started") for run in session.state.runs.unfinished())
             now.update((each.dataset, "queued") for each in session.state.inbox.waiting())
@@ -87,12 +87,16 @@ class Metrics:
         yield from objective_metrics(session)
         yield from queue_metrics(JobWorker(session, pools=None).depth())
 
-    def _look(self) -> None:
-        """Look up the versions whose refs have moved; after a while all of them, so that a lost one is noticed."""
+    def _look(self, index: int) -> None:
+        """Look up the versions whose refs have moved since the last time, if the ledger has grown since; after a while
+        all of them, so that a lost one is noticed."""
         session, now_ms = self._session, self._session.clock.now_ms()
+        is_due = not 0 <= now_ms - self._checked_ms < CHECKED_MS
+        if index == self._index and not is_due:
+            return
+        self._index = index
         at = {refs.parse(ref).dataset: digest for ref, digest in session.state.refs.all(refs.PROCESSED) if digest}
         at |= {refs.parse(ref).dataset: digest for ref, digest in session.state.refs.all(refs.PUBLISHED) if digest}
-        is_due = not 0 <= now_ms - self._checked_ms < CHECKED_MS
         kept = {} if is_due else self._versions
         self._checked_ms = now_ms if is_due else self._checked_ms
         found, self._broken = {}, 0
@@ -133,10 +137,11 @@ class Metrics:
     def _artifacts(self) -> Iterator[Metric]:
         sizes: list[Sample] = []
         uris: list[Sample] = []
-        for name in sorted(self._versions.keys() & self._session.config.datasets.keys()):
+        datasets = self._session.config.datasets
+        for name in sorted(self._versions.keys() & datasets.keys()):
             version = self._versions[name]
             uris.append(({"dataset": name, "uri": f"kfm://dataset/{name}#{version.digest}"}, 1.0))
-            if dataset_config(self._session, name).sensitivity == "public":  # other sizes stay hidden
+            if datasets[name].sensitivity == "public":  # other sizes stay hidden
                 sizes.append(({"dataset": name}, float(version.size)))
         yield Metric("kfm_artifact_size_bytes", "gauge", "size of the present version", sizes)
         yield Metric("kfm_artifact_uri", "gauge", "the present version, by its address", uris)

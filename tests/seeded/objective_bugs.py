@@ -38,6 +38,12 @@ OBJECTIVE_BUGS: dict[str, Bug] = {
         "",
         f"{BUDGETS}::test_a_burnt_budget_closes_risky_operations_until_it_recovers",
     ),
+    "a backfill under way goes on over a burnt budget": Bug(
+        "kfm.app.backfills.backfill_worker:Worker.one",
+        "if (closed := self._closed()) is not None:",
+        "if (closed := None) is not None:",
+        f"{TESTS}/test_closed_backfill.py::test_a_backfill_stops_when_the_budget_is_spent_and_goes_on_under_an_override",
+    ),
     "an override has no end": Bug(
         "kfm.app.objectives.error_budgets:override_of",
         "found.objective == name and now_ms < until_ms",

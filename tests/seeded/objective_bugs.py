@@ -10,8 +10,8 @@ BUDGETS = f"{TESTS}/test_error_budgets.py"
 OBJECTIVE_BUGS: dict[str, Bug] = {
     "an entry is counted twice": Bug(
         f"{COUNTS}:LedgerFold._counted",
-        "ledger.links(after=counts.index, limit=limit)",
-        "ledger.links(after=max(counts.index - 1, 0), limit=limit)",
+        "ledger.links(after=before, limit=most)",
+        "ledger.links(after=max(before - 1, 0), limit=most)",
         f"{TESTS}/test_ledger_counts.py::test_after_any_history_the_counts_are_those_of_the_whole_ledger",
     ),
     "counts of another ledger are believed": Bug(

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -27,6 +28,7 @@ from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock
 from kfm.errors import KfmError
+from kfm.model.records import LedgerEntry
 from kfm.projections.operation_counts import LedgerCounts
 from tests.app.objectives.site import SAID
 
@@ -109,6 +111,7 @@ def test_after_any_history_the_counts_are_those_of_the_whole_ledger(
 ) -> None:
     monkeypatch.setattr(ledger_counts, "BEHIND", 2)
     monkeypatch.setattr(ledger_counts, "AT_ONCE", 3)
+    monkeypatch.setattr(ledger_counts, "BATCH", 2)
     folder = tmp_path / "site"
     shutil.rmtree(folder, ignore_errors=True)
     clock = laid_out(folder)
@@ -188,3 +191,23 @@ def test_a_restored_installation_counts_its_own_ledger(tmp_path: Path, monkeypat
         assert session.state.outbox.note(COUNTS, "operations") is not None
         assert counted(OPERATIONS.now(session)) == model(session)
         assert "promote" not in OPERATIONS.now(session).ops and "restore" in OPERATIONS.now(session).ops
+
+
+def test_a_count_that_fails_in_the_middle_begins_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = laid_out(tmp_path / "site")
+    with opened(tmp_path / "site", clock) as session:
+        for turn in range(3):
+            act(session, clock, tmp_path / "site", "run", turn)
+        failed = []
+        add = LedgerCounts.add
+
+        def failing(self: LedgerCounts, entry: LedgerEntry, *rest: Any) -> None:
+            add(self, entry, *rest)
+            if entry.index == 2 and not failed:
+                failed.append(entry)
+                raise KfmError("the state is gone")
+
+        monkeypatch.setattr(LedgerCounts, "add", failing)
+        with pytest.raises(KfmError):
+            OPERATIONS.now(session)
+        assert failed and counted(OPERATIONS.now(session)) == model(session)

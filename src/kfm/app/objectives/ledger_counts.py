@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 BEHIND = COUNTED_EVERY
 AT_ONCE = 2000  # entries that one settlement counts
+BATCH = 5000  # entries that are read at once
 
 
 class Counted(Protocol):
@@ -94,10 +95,18 @@ class LedgerFold(Generic[C]):
                 previews = any(True for _ in state.refs.histories(refs.PREVIEW))
             return previews and is_of_preview(state, entry)
 
-        for entry, link in state.ledger.links(after=counts.index, limit=limit):
-            facts = EntryFacts(partial(parse_instant, entry.ts, "an entry"), partial(is_preview, entry))
-            counts.add(entry, state.ledger.telemetry(entry.run_id), facts)
-            counts.index, counts.link = entry.index, link
+        self._known.pop(session, None)  # what fails in the middle is counted again
+        left = limit
+        while left:  # in batches: a scan may hold all its rows in memory
+            before = counts.index
+            most = BATCH if left < 0 else min(BATCH, left)
+            for entry, link in state.ledger.links(after=before, limit=most):
+                facts = EntryFacts(partial(parse_instant, entry.ts, "an entry"), partial(is_preview, entry))
+                counts.add(entry, state.ledger.telemetry(entry.run_id), facts)
+                counts.index, counts.link = entry.index, link
+            if counts.index - before < most:
+                break
+            left -= most if left > 0 else 0
         self._known[session] = counts
         return counts
 

@@ -341,6 +341,7 @@ export const Config = record("Config", {
   pools: [map(bounded(integer, {"ge": 1, "le": 10000})), {}],
   schedules: [bounded(text, {"min": 1, "max": 4096}), "pipelines/schedules"],
   backfills: [bounded(text, {"min": 1, "max": 4096}), "pipelines/backfills"],
+  slos: [bounded(text, {"min": 1, "max": 4096}), "slos"],
   review: [literal("none", "one", "two"), undefined],
   runners: [RunnersConfig.type, {"image": "", "kubectl_image": "", "folder": "/kfm", "program": "/usr/local/bin/kfm", "user": "kfm", "environment_file": "/etc/kfm/environment", "namespace": "kfm", "service_account": "kfm", "claim": "kfm", "secret": "kfm", "every": "17 * * * *"}],
   webhooks: [map(WebhookConfig.type), {}],

@@ -50,6 +50,8 @@ COMMANDS = (
     ("hotfix", "diff", "hotfix.yml"), ("hotfix", "apply", "hotfix.yml"),
     ("hotfix", "new", "a", "rain-gauges", "--set", "title=a"),
     ("triggers", "drop", "1"),
+    ("slo", "list"), ("slo", "show", "a"), ("slo", "override", "a", "--until", "1h", "--reason", "r"),
+    ("alerts", "write"),
     ("triggers", "retry", "1"), ("runs", "wal", "last"), ("runs", "telemetry"), ("runs", "compact"),
     ("reconcile", "--public"), ("diff", "rain-gauges"), ("status",),
     ("config", "show"), ("config", "check"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.app.objectives.site import promise
 from tests.cli.conftest import Kfm
 from tests.cli.protected import laid_out
 from tests.cli.test_json import BODY, HEADER, SECRET, asked_for, branched, interrupt, with_parts
@@ -158,6 +159,8 @@ def test_every_command_that_changes_something_leaves_an_entry_in_the_ledger(
     Path("kept").rename("catalog")
     did(("sinks", "retry"), "catalog")
     did(("runs", "compact"))
+    promise(Path(), "gauges-success", dataset=GAUGES)
+    did(("slo", "override"), "gauges-success", "--until", "12h")
     did(("backup",), "backups")
     did(("move",), "--to", "file:elsewhere", "--edit")
     accepted_by_both(kfm)

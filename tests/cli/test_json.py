@@ -17,6 +17,7 @@ from kfm.engine.execute import Crew
 from kfm.model.records import Receipt
 from kfm.model.secret import Secret
 from kfm.scheduling.webhook_requests import signature
+from tests.app.objectives.site import promise
 from tests.cli.protected import laid_out
 from tests.project.json_shapes import ERROR, NOT_JSON, SHAPES
 from tests.project.reference import commands
@@ -114,6 +115,11 @@ LINES = {
     "kfm sinks": ["sinks"],
     "kfm reconcile": ["reconcile"],
     "kfm runs compact": ["runs", "compact"],
+    "kfm slo": ["slo"],
+    "kfm slo list": ["slo", "list"],
+    "kfm slo show": ["slo", "show", "gauges-success"],
+    "kfm slo override": ["slo", "override", "gauges-success", "--until", "12h"],
+    "kfm alerts write": ["alerts", "write", "--to", "rules.yml"],
     "kfm backup": ["backup", "../backups"],
     "kfm restore": ["restore", "../backups", "--verify"],
     "kfm move": ["move", "--to", "jsonl:.kfm/state.jsonl"],
@@ -221,6 +227,8 @@ def laid_before(name: str, ran: Kfm) -> None:
         indexed(ran)
     if name == "kfm remove":
         assert ran("rollback", "rain-gauges", "--to", "nothing").code == 0
+    if name.startswith("kfm slo"):
+        promise(Path(), "gauges-success", dataset="rain-gauges")
     if name == "kfm restore":
         assert ran("backup", "../backups").code == 0
     if name in ("kfm hotfix diff", "kfm hotfix list"):

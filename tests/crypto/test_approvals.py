@@ -39,6 +39,7 @@ ALONE = {
     "label.tighten": {"sue", "sam", "stu"},
     "mask.coarsen": {"sue", "sam", "stu"},
     "review.raise": {"olli", "otto", "stu", "sue", "sam"},
+    "override": {"sue", "sam", "stu"},
 }
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 import kfm
+from tests.app.objectives.site import promise
 from tests.engine.installations import (
     GAUGES_CSV,
     NOW,
@@ -63,7 +64,7 @@ DRY: tuple[tuple[str, ...], ...] = (
     ("rollback", "gauges", "--cascade", "--hotfixes", "--dry-run"),
     ("hotfix", "apply", "hotfix.yml", "--dry-run"), ("hotfix", "revert", "title", "--dry-run"),
     ("freeze", "--dry-run"), ("move", "--to", "jsonl:.kfm/there.jsonl", "--dry-run"),
-    ("freeze", "gauges", "--dry-run"),
+    ("freeze", "gauges", "--dry-run"), ("slo", "override", "gauges-success", "--until", "1h", "--dry-run"),
     ("thaw", "--dry-run"), ("thaw", "halves", "--dry-run"),
     ("preview", "publish", "main", "--approved", "sha256:" + "0" * 64, "--dry-run"),
     ("preview", "sweep", "--dry-run"),
@@ -87,11 +88,8 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("diff", "gauges"),
     ("diff", "gauges@nothing", "gauges", "--rows"),
     ("search", "gauges"),
-    ("hotfix", "list"),
-    ("hotfix", "diff", "hotfix.yml"),
-    ("jobs", "list"),
-    ("jobs", "dead"),
-    ("jobs", "types"),
+    *(("hotfix", "list"), ("hotfix", "diff", "hotfix.yml")),
+    *(("jobs", "list"), ("jobs", "dead"), ("jobs", "types")),
     ("jobs", "show", "1"),
     ("runs", "receipts"),
     ("runs", "receipt", "last"),
@@ -119,6 +117,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("status",),
     ("help", "run"),
     ("runs", "signals"),
+    *(("slo",), ("slo", "list"), ("slo", "show", "gauges-success"), ("alerts", "write")),
     ("runs", "signals", "--metrics"),
     ("schedule", "pools"),
     ("preview", "list"),
@@ -261,6 +260,7 @@ def standing(name: str, folder: Path, server: Server, elsewhere: str = "") -> In
     (folder / "pipelines" / "backfills" / "halves.yml").write_text(BACKFILLS)
     (folder / "mask.json").write_text(MASK)
     (folder / "hotfix.yml").write_text(HOTFIX)
+    promise(folder, "gauges-success", dataset="gauges")
     prepare(site)
     return site
 

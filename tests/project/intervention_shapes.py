@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from tests.project.budget_shape import BUDGET
 from tests.project.json_when import Shape
 
 INTERVENTIONS: dict[str, Shape] = {
+    **dict.fromkeys(("kfm slo", "kfm slo list"), Shape(BUDGET, many=True)),
+    "kfm slo show": Shape(BUDGET),
     "kfm triggers drop": Shape(
         {"dropped": "the ids of the triggers that no run answers", "run_id": "of the receipt that names them"}
     ),

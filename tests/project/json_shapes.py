@@ -529,6 +529,8 @@ SHAPES: dict[str, Shape] = {
         "there are, their bytes, how many were not there before, and how many the state does not name. For published "
         "files `datasets` and `emptied`: how many datasets have files there, and the places that were emptied.",
     ),
+    "kfm slo override": Shape(RUNS),
+    "kfm alerts write": Shape({"written": "the file, with `--to`", "objectives": "the names of those in it"}),
     "kfm backup": Shape(
         {
             "backup": "its name",
@@ -584,7 +586,7 @@ NOT_JSON = {
     "kfm runs signals": "One signal on each line: `signal`, `ts`, `index` (of the ledger), `dataset`, "
     "`partition`, `run_id`, "
     "and `state`, `value` or `uri`; with `--metrics` a list of `name`, `kind`, `help` and `samples` (`labels`, "
-    "`value`).",
+    "`value`; of a histogram `buckets` and `sum`); with `--to` the file, as `written`.",
     "kfm triggers watch": "A [receipt](../../schemas/receipt.json) on each line, as runs end.",
     "kfm webhooks serve": "One line when it listens: `listening` (where) and `webhooks` (their names).",
     "kfm runners workflow": "YAML, always.",

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from kfm import config
-from kfm.app.maintenance.metrics import events, lines
+from kfm.app.maintenance.metrics import lines
+from kfm.app.maintenance.run_events import events
 from kfm.app.runs.run_control import resume_runs, run_operation, run_trigger
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.session import Session, open_session

@@ -20,6 +20,7 @@ from tests.seeded.job_bugs import JOB_BUGS
 from tests.seeded.lineage_bugs import LINEAGE
 from tests.seeded.mended import MENDED
 from tests.seeded.move_bugs import MOVES
+from tests.seeded.objective_bugs import OBJECTIVE_BUGS
 from tests.seeded.partitions import PARTITIONS
 from tests.seeded.planting import Bug
 from tests.seeded.promised import PROMISED
@@ -44,6 +45,7 @@ BUGS: dict[str, Bug] = {
     **BACKUPS,
     **ADDED,
     **JOB_BUGS,
+    **OBJECTIVE_BUGS,
     **QUEUED,
     **BUCKETS,
     **PUBLIC_PAGES,

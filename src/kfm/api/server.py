@@ -1,4 +1,4 @@
-"""Run the webhook application under uvicorn, with limits on what a client may send before it is a request."""
+"""Run the HTTP application under uvicorn, with limits on what a client may send before it is a request."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from typing import Any, TextIO
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from kfm.api.metrics_collector import MetricsCollector
 from kfm.api.webhooks import InboxWriter, WebhookApp
 from kfm.app.runs.trigger_inbox import reception_of
 from kfm.app.session.datasets import dataset_updater
@@ -181,7 +182,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 @contextmanager
 def _listening(
-    opened: Callable[[], Session], host: str, port: int, tls: ssl.SSLContext | None
+    opened: Callable[[], Session], host: str, port: int, tls: ssl.SSLContext | None, *, metrics: bool
 ) -> Iterator[tuple[uvicorn.Server, socket.socket]]:
     """Return the server and its listening socket. When the block ends, accepted messages are stored."""
     noise = ThrottledLog(sys.stderr)
@@ -193,14 +194,19 @@ def _listening(
                 dataset_updater(session, name)
     listener = listen(host, port)
     letterbox = InboxWriter(opened)
-    server = server_of(WebhookApp(reception, letterbox), tls)
+    collector = MetricsCollector(opened) if metrics else None
+    server = server_of(WebhookApp(reception, letterbox, collector), tls)
     letterbox.start()
+    if collector is not None:
+        collector.start()
     for logger in loggers:
         logger.addHandler(noise)
     try:
         yield server, listener
     finally:
         letterbox.close()
+        if collector is not None:
+            collector.close()
         for logger in loggers:
             logger.removeHandler(noise)
         noise.close()
@@ -210,15 +216,17 @@ def serve_webhooks(
     opened: Callable[[], Session], host: str, port: int, tls: ssl.SSLContext | None, ready: Callable[[int], None]
 ) -> None:
     """Serve until SIGTERM or SIGINT; open requests are answered. `ready` receives the port."""
-    with _listening(opened, host, port, tls) as (server, listener):
+    with _listening(opened, host, port, tls, metrics=False) as (server, listener):
         ready(listener.getsockname()[1])
         server.run(sockets=[listener])
 
 
 @contextmanager
-def taking_webhooks(opened: Callable[[], Session], host: str, port: int, tls: ssl.SSLContext | None) -> Iterator[int]:
+def listening(
+    opened: Callable[[], Session], host: str, port: int, tls: ssl.SSLContext | None, *, metrics: bool
+) -> Iterator[int]:
     """Serve in background threads and yield the port. Open requests are answered when the block ends."""
-    with _listening(opened, host, port, tls) as (server, listener):
+    with _listening(opened, host, port, tls, metrics=metrics) as (server, listener):
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="webhooks", daemon=True)
         thread.start()
         try:

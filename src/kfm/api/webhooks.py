@@ -1,4 +1,4 @@
-"""The webhook interface: an ASGI application that answers 202 only when the trigger is durable.
+"""The HTTP interface: an ASGI application that answers a webhook with 202 only when its trigger is durable.
 
 Requests that are verified at the same time share one commit: a thread takes all waiting messages, writes them in one
 transaction, and then all of them are answered.
@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from kfm.api.metrics_collector import CONTENT_TYPE, MetricsCollector
 from kfm.app.runs.trigger_inbox import Message, Reception, take
 from kfm.app.session.session import Session
 from kfm.errors import KfmError
@@ -95,11 +96,12 @@ class InboxWriter(threading.Thread):
 
 
 class WebhookApp:
-    """Serves POST /webhooks/{source_id}, and GET /livez and /readyz for monitoring."""
+    """Serves POST /webhooks/{source_id}; GET /livez, /readyz and, with a collector, /metrics for monitoring."""
 
-    def __init__(self, reception: Reception, letterbox: InboxWriter) -> None:
+    def __init__(self, reception: Reception, letterbox: InboxWriter, collector: MetricsCollector | None = None) -> None:
         self._reception = reception
         self._letterbox = letterbox
+        self._collector = collector
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -114,6 +116,9 @@ class WebhookApp:
         if path in ("/livez", "/readyz"):
             ready = path == "/livez" or self._letterbox.is_open
             await _respond(send, 200 if ready else 503, b'{"status":"ok"}\n' if ready else None, retry=not ready)
+            return
+        if path == "/metrics" and self._collector is not None:
+            await self._metrics(scope["method"], self._collector, send)
             return
         source_id = path.removeprefix("/webhooks/")
         if source_id == path or not source_id or "/" in source_id:
@@ -141,6 +146,16 @@ class WebhookApp:
         else:
             ids = ",".join(f'"{each}"' for each in answer)
             await _respond(send, 202, f'{{"status":"accepted","triggers":[{ids}]}}\n'.encode())
+
+    async def _metrics(self, method: str, collector: MetricsCollector, send: Send) -> None:
+        if method not in ("GET", "HEAD"):
+            await _respond(send, 405, b'{"error":"use GET"}\n', closing=True)
+            return
+        body = await collector.text()
+        if body is None:
+            await _respond(send, 503, retry=True)
+        else:
+            await _respond(send, 200, body, kind=CONTENT_TYPE)
 
     async def _body(self, scope: Scope, receive: Receive, source_id: str) -> bytes | int:
         """Return the raw bytes; or a status if there are too many or they arrive too slowly. Bytes beyond the limit are
@@ -186,10 +201,16 @@ class WebhookApp:
 
 
 async def _respond(
-    send: Send, status: int, body: bytes | None = None, *, closing: bool = False, retry: bool = False
+    send: Send,
+    status: int,
+    body: bytes | None = None,
+    *,
+    closing: bool = False,
+    retry: bool = False,
+    kind: bytes = b"application/json",
 ) -> None:
     text = _TEXT[status] if body is None else body
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(text))]
+    headers = [(b"content-type", kind), (b"content-length", b"%d" % len(text))]
     if closing:
         headers.append((b"connection", b"close"))
     if retry:

@@ -115,6 +115,8 @@ GROUPS = (
         (
             Command("doctor", "Check the configuration, the store and the disk"),
             Command("reconcile", "Compare storage, refs, public files and catalogs; repair them"),
+            Command("slo", "Show objectives, error budgets and what they close; override one"),
+            Command("alerts", "Write rules for Prometheus, made of the objectives"),
             Command("sinks", "Show how far each sink was notified, and what it refused"),
             Command("backup", "Copy state and objects elsewhere, while others work"),
             Command("restore", "Make an installation out of a backup"),

@@ -27,11 +27,9 @@ if TYPE_CHECKING:
     from kfm.model.records import Receipt
 
 
-def secured(options: argparse.Namespace, resolved: Resolved, host: str) -> ssl.SSLContext | None:
+def secured(options: argparse.Namespace, host: str) -> ssl.SSLContext | None:
     """Return the TLS context to listen with, or None. Raise Refused if other machines could read the requests
     unencrypted."""
-    if not resolved.config.webhooks:
-        raise BadInput("the configuration names no webhook", hint="add one under `webhooks:`")
     if (options.tls_cert is None) != (options.tls_key is None):
         raise BadInput("--tls-cert and --tls-key belong together", hint="give both, or none")
     tls = _tls(options.tls_cert, options.tls_key) if options.tls_cert is not None else None
@@ -43,6 +41,12 @@ def secured(options: argparse.Namespace, resolved: Resolved, host: str) -> ssl.S
     return tls
 
 
+def needs_webhooks(resolved: Resolved) -> None:
+    """Raise BadInput if there is no webhook to listen for."""
+    if not resolved.config.webhooks:
+        raise BadInput("the configuration names no webhook", hint="add one under `webhooks:`")
+
+
 def server_module() -> ModuleType:
     """Return the module that serves HTTP. Raise Refused if it is not installed."""
     try:
@@ -52,13 +56,18 @@ def server_module() -> ModuleType:
     return server
 
 
-def tell_listening(screen: Screen, resolved: Resolved, host: str, port: int, *, tls: bool) -> None:
+def tell_listening(
+    screen: Screen, resolved: Resolved, host: str, port: int, *, tls: bool, metrics: bool = False
+) -> None:
     scheme, names = "https" if tls else "http", sorted(resolved.config.webhooks)
     host = f"[{host}]" if ":" in host else host
     if screen.json:  # one line, at once: the program that started this process may wait for it
         screen.line(canonical({"listening": f"{scheme}://{host}:{port}", "webhooks": names}).decode())
         screen.out.flush()
-    screen.say(f"listening on {scheme}://{host}:{port}/webhooks/…  ({', '.join(names)})")
+    if names:
+        screen.say(f"listening on {scheme}://{host}:{port}/webhooks/…  ({', '.join(names)})")
+    if metrics:
+        screen.say(f"metrics for Prometheus at {scheme}://{host}:{port}/metrics")
 
 
 def _tls(cert: str, key: str) -> ssl.SSLContext:

@@ -159,6 +159,7 @@ class Config(Record, frozen=True):
     backfills: Annotated[Text, Meta(description="folder of backfill files, see `kfm backfill plan`")] = (
         "pipelines/backfills"
     )
+    slos: Annotated[Text, Meta(description="folder of objectives, see `kfm slo`; Python only")] = "slos"
     review: Annotated[
         Literal["none", "one", "two"] | msgspec.UnsetType,
         Meta(description="`review` of datasets that have none; default: one under a key list, else none"),

@@ -22,6 +22,7 @@ from kfm.parsing.documents import Document, dotted
 from kfm.secret_references import read_reference
 
 _learning = threading.Lock()  # msgspec crashes if two threads prepare one large type at the same time
+USUAL_SLOS = "slos"  # the folder of objectives, unless kfm.yml names another; it need not be there
 FILE_NAMES = ("kfm.yml", "kfm.yaml", "kfm.json")
 # Names that the program itself reads. Every other KFM_* name must be a setting, except KFM_SECRET_*, which is read only
 # where the file refers to it.
@@ -59,6 +60,11 @@ class Resolved:
     def is_proposal(self) -> bool:
         """Say whether this is the configuration of a branch preview, which is not approved yet."""
         return self.tree != self.root
+
+    @property
+    def has_objectives(self) -> bool:
+        """Say whether there is a folder of objectives, or should be: one that kfm.yml names. It is not read."""
+        return self.config.slos != USUAL_SLOS or os.path.lexists(self.at(self.config.slos))
 
     def at(self, path: str) -> str:
         """Return a path of the file as an absolute path, encoded in UTF-8 whatever the locale is."""

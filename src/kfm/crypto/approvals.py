@@ -95,6 +95,7 @@ RULES: dict[str, ApprovalRule] = {
     "label.tighten": ApprovalRule(_STEWARD),
     "mask.coarsen": ApprovalRule(_STEWARD),
     "review.raise": ApprovalRule(_KEEPERS),
+    "override": ApprovalRule(_STEWARD),  # of an objective, for a time; it publishes nothing by itself
     # another person approves
     "promote": _STEP_UP,
     "rollback": _STEP_UP,

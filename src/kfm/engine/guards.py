@@ -60,6 +60,8 @@ class Guards(Struct):
     epoch_now: Callable[[], int] | None = None  # of the labels when it commits
     check_labels: Callable[[Updater, Trigger], None] | None = None  # raises if masks and labels do not match
     check_policies: Callable[[], None] | None = None  # raises if the installation's policies cannot be read
+    check_budget: Callable[[Updater, Trigger], None] | None = None  # raises if a burnt error budget closes this
+    spent_share: Callable[[], float | None] | None = None  # of the error budget of the dataset; None: no objectives
     authority: Authority = _unrestricted
     served_with: Callable[[list[RefMove]], list[ServedRef]] = _none_served  # the refs for readers that move, too
     signed_since: Callable[[str, str, str], bool] = _unsigned  # have all required signers signed this version since?

@@ -8,12 +8,15 @@ from kfm.errors import Denied
 
 
 def preflight(guards: Guards, work: Work) -> None:
-    """Raise what a later stage would raise: masks and labels that do not match, a closed dataset, policies that cannot
-    be read, or a missing key for attestations. A run that only withdraws or stops needs no policies and no key.
+    """Raise what a later stage would raise: masks and labels that do not match, a burnt error budget, a closed dataset,
+    policies that cannot be read, or a missing key for attestations. A run that only withdraws or stops needs no
+    policies and no key.
     """
     updater, trigger = work.updater, work.trigger
     if guards.check_labels is not None:
         guards.check_labels(updater, trigger)
+    if guards.check_budget is not None:
+        guards.check_budget(updater, trigger)
     if not updater.moves_only and work.metadata.get("sensitivity") == "closed":
         raise Denied(
             f"dataset {trigger.dataset} is closed, and closed data may not be used",

@@ -78,6 +78,7 @@ _TOLD = frozenset(
         "backfill",
         "preview",
         "maintenance",
+        "override",
     ]
 )
 

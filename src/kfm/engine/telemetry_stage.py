@@ -9,10 +9,8 @@ from kfm.clock import parse_instant
 from kfm.engine.author_overrides import measured
 from kfm.engine.run_context import RunContext
 from kfm.engine.stage_results import NOTHING_MADE, Assembled
-from kfm.engine.world import World
 from kfm.model.ports import Tx
 from kfm.model.records import ErrorNote, Receipt, Run, RunTelemetry, Status, Trigger
-from kfm.model.updater import Updater
 
 
 def measure(
@@ -28,9 +26,8 @@ def measure(
     # What a failed run made depends on which step was quicker, and nothing refers to it, so it is not counted.
     results = executed.results if executed is not None and status != "FAILED" else None
     found = _telemetry(
-        context.world,
+        context,
         context.trigger,
-        context.updater,
         run_id=run_id,
         source_id=inputs[0].name if inputs else "",
         status=status,
@@ -54,9 +51,8 @@ def measure_superseded(context: RunContext, tx: Tx, old: Run, note: ErrorNote) -
     """Write the telemetry of another run that this one ends, from its row and its journal."""
     tx.ledger.keep_telemetry(
         _telemetry(
-            context.world,
+            context,
             old.trigger,
-            context.updater,
             run_id=old.run_id,
             version=old.updater_version,
             source_id=old.inputs[0].name if old.inputs else "",
@@ -78,9 +74,8 @@ def measure_merged(context: RunContext, tx: Tx, receipt: Receipt) -> None:
     into = context.world.state.ledger.telemetry(str(receipt.provenance["merged_into"]))
     tx.ledger.keep_telemetry(
         _telemetry(
-            context.world,
+            context,
             context.trigger,
-            context.updater,
             run_id=receipt.run_id,
             source_id=into.source_id if into is not None else "",
             status=receipt.status,
@@ -93,7 +88,8 @@ def measure_merged(context: RunContext, tx: Tx, receipt: Receipt) -> None:
     )
 
 
-def _telemetry(world: World, trigger: Trigger, updater: Updater, **found: Any) -> RunTelemetry:
+def _telemetry(context: RunContext, trigger: Trigger, **found: Any) -> RunTelemetry:
+    world, updater, spent_share = context.world, context.updater, context.guards.spent_share
     now = world.clock.now_ms()
     asked = (
         parse_instant(trigger.received_at, "a trigger") if trigger.received_at else now - (found["duration_ms"] or 0)
@@ -116,7 +112,7 @@ def _telemetry(world: World, trigger: Trigger, updater: Updater, **found: Any) -
         "energy_method": "unknown: no meter is read yet",
         "slo_target_latency_ms": target,
         "slo_ok": None if found["idempotency_state"] == "frozen" else found["status"] != "FAILED" and latency <= target,
-        "error_budget_burn": None,
+        "error_budget_burn": None if spent_share is None else spent_share(),
         "dry_run": world.settings.dry_run,
         "correlation_id": trigger.correlation_id or trigger.trigger_id,
         "tool_versions": _tool_versions(world.settings.worker_image),

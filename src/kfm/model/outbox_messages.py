@@ -9,6 +9,8 @@ from kfm.model import refs
 from kfm.model.records import LedgerEntry, Record, RefMove, SinkPosition
 
 PUBLIC = "publish"  # the sink that writes the public files
+COUNTS = "counts"  # the name under which the outbox keeps counts of the ledger
+COUNTED_EVERY = 500  # entries of the ledger after which they are kept again
 
 
 class Letter(Record, frozen=True):

@@ -26,7 +26,7 @@ TriggerKind = Literal["manual", "schedule", "webhook", "poll", "event", "anomaly
 NONDET = frozenset(
     {
         "ts", "started_at", "finished_at", "duration_ms", "latency_ms", "slo_ok", "attempt", "retries", "tool_versions",
-        "wal_replay_count", "pool_wait_ms", "host", "pid", "energy_kwh", "co2e_g", "trace_id",
+        "wal_replay_count", "pool_wait_ms", "host", "pid", "energy_kwh", "co2e_g", "error_budget_burn", "trace_id",
     }
 )  # fmt: skip
 
@@ -350,7 +350,7 @@ class RunTelemetry(Record, frozen=True):
     energy_method: str  # how the number was found, or why there is none
     slo_target_latency_ms: int  # the target latency
     slo_ok: bool | None  # it succeeded or had nothing to do within the target; None: frozen, so undecided
-    error_budget_burn: float | None  # None: no objective is declared
+    error_budget_burn: float | None  # spent share of the error budget; None: no objective, or it cannot be read
     dry_run: bool  # True: nothing was changed
     errors: list[str]  # codes, never messages, because messages may name data
     correlation_id: str = ""  # the same on everything one request caused

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 RAW, QUARANTINE, PROCESSED, PUBLISHED = "raw/", "quarantine/", "processed/", "published/"
 VERSIONS = (PROCESSED, PUBLISHED)  # zones whose refs lead to versions of datasets
+OVERRIDE = "override/"  # the last override of each objective
 PREVIEW, BACKFILL, ORDERS, SWITCH = "preview/", "backfill/", "orders/", "switch/"
 HOTFIX = "hotfix/"
 SHOWN = (*VERSIONS, HOTFIX)  # zones whose refs decide what readers see of a dataset
@@ -101,6 +102,11 @@ def mask(dataset: str, source: str) -> str:
 def maintenance(operation: str) -> str:
     """Return the name of the ref to the last report of repair, compact, attest, catalog, sinks or move."""
     return f"maintenance/{operation}"
+
+
+def override(objective: str) -> str:
+    """Return the name of the ref to the last override of an objective by a steward."""
+    return f"override/{objective}"
 
 
 def search_alias(alias: str) -> str:

@@ -235,7 +235,7 @@ class RunTraits:
 
     def is_risky(self, trigger: Trigger) -> bool:
         """Return whether this run is work that waits at amber: a partition of a backfill, a hotfix, or a promotion that
-        no person looked at."""
+        no person looked at. A burnt error budget closes such operations."""
         return trigger.low
 
     def asks_gates(self, trigger: Trigger) -> bool:  # noqa: ARG002

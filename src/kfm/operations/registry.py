@@ -31,6 +31,7 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
         RetrySink,
         TakeBackup,
     )
+    from kfm.operations.objective_operations import Overriding
     from kfm.operations.preview_operations import Adopt, Propose, Sweep
     from kfm.operations.promotion import Promote
     from kfm.operations.rollback import Rollback
@@ -40,7 +41,7 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
         *(Promote, Rollback, Hotfix, Freeze, Thaw),
         *(Listing, Asking, Approving, Rejecting, Expiring),
         *(Labelling, Masking, Deploying, Reviewing),
-        *(Backfilling, Propose, Adopt, Sweep),
+        *(Backfilling, Propose, Adopt, Sweep, Overriding),
         *(Repair, Compact, Attest, BuildCatalog, RetrySink, HandleJob, HandleTriggers, Relocate, TakeBackup, Restore),
     )
     return {kind.op: kind for kind in kinds}

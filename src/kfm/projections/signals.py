@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kfm.model.public_run import PublicRun
@@ -94,9 +95,10 @@ def exposition(metrics: Iterable[Metric | Histogram]) -> Iterator[str]:
             yield f"# TYPE {metric.name} histogram"
             yield from _buckets(metric)
             continue
-        yield f"# TYPE {metric.name} {metric.kind}"
+        name = metric.name
+        yield f"# TYPE {name} {metric.kind}"
         for labels, value in metric.samples:
-            yield _sample(metric.name, labels, value)
+            yield f"{_head(name, *labels.items())} {value:.15g}"
 
 
 def _buckets(metric: Histogram) -> Iterator[str]:
@@ -110,8 +112,15 @@ def _buckets(metric: Histogram) -> Iterator[str]:
 
 
 def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
-    said = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-    return f"{name}{{{said}}} {value:.15g}" if said else f"{name} {value:.15g}"
+    return f"{_head(name, *labels.items())} {value:.15g}"
+
+
+@lru_cache(maxsize=200_000)
+def _head(name: str, *labels: tuple[str, str]) -> str:
+    """Return a sample without its value. Cached, because an installation with many datasets shows the same again and
+    again."""
+    said = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels)
+    return f"{name}{{{said}}}" if said else name
 
 
 def _escaped(text: str) -> str:

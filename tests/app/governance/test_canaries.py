@@ -13,6 +13,7 @@ import bz2
 import csv
 import io
 import lzma
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ import h3
 import pytest
 
 from kfm.cli.parser import COMMANDS
+from tests.app.objectives.site import promise
 from tests.cli.protected import as_csv, as_geojson
 from tests.engine.installations import Answer, Installation
 from tests.masking.canaries import Canary, encodings, hits, needles
@@ -176,6 +178,7 @@ class InShards(Copy):
 """
 # What is there before anything is run: what it says is the steward's own.
 GIVEN = {"sites.csv", "raw.csv", "parcels.csv", "seed.csv", "kfm.yml", "labels.yml", "mask.yml", "updaters.py"}
+GIVEN |= {"slos/sites.yml"}
 SECRET = {"KFM_SECRET_SOCIETY": KEY}
 
 
@@ -201,6 +204,7 @@ class Site:
             (folder / name).write_text(text)
         (folder / "sites.csv").write_bytes(as_csv(self.table))
         (folder / "raw.csv").write_bytes(as_csv(self.vault))
+        promise(folder, "sites", dataset="sites", says=f"near {self.typed[0].trinomial}")
         for name in ("parcels.csv", "seed.csv"):
             (folder / name).write_bytes(b"parcel,county\n1,ford\n")
 
@@ -314,6 +318,8 @@ def everything(site: Site) -> None:
     assert site.leaks() == {}
     site.kfm("resume", expect=4)
     site.kfm("run", "sites", "vault", "--force", "--reason", site.why)
+    override = ("slo", "override", "sites", "--until", "12h", "--reason", site.why)
+    site.kfm(*override, "--key", str(site.folder.parent / "safe" / "sue.key"))
     forms: tuple[tuple[str, ...], ...] = ((), ("--json",))
     for n, words in enumerate(LOOKING):
         for form in forms[n % stride(2) :: stride(2)]:
@@ -360,6 +366,12 @@ LOOKING = (
     ("catalog", "show", "sites"),
     ("catalog", "build"),
     ("sinks",),
+    ("runs", "signals"),
+    ("runs", "signals", "--metrics"),
+    ("runs", "signals", "--metrics", "--to", "kfm.prom"),
+    ("slo",),
+    ("slo", "show", "sites"),
+    ("alerts", "write", "--to", "kfm-rules.yml"),
     ("reconcile",),
     *(("lineage", "export", "--format", form) for form in lineages),
     *(("lineage", way, name) for way in ("upstream", "downstream") for name in ("sites", "vault")),
@@ -382,6 +394,19 @@ def test_nothing_that_is_left_shows_a_place_or_a_site(site: Site) -> None:
     assert "catalog/sites/collection.json" in left and not any(name.startswith("catalog/vault/") for name in left)
     assert any(name.endswith(".prov.json") for name in left) and any(name.endswith(".proof.json") for name in left)
     assert site.leaks() == {}
+
+
+def test_metrics_and_alerts_name_datasets_and_objectives_and_nothing_else(site: Site) -> None:
+    left = site.left()
+    metrics, rules = left["kfm.prom"].decode(), left["kfm-rules.yml"].decode()
+    assert 'kfm_operations_total{op="override",outcome="done"} 1' in metrics and 'slo: "sites"' in rules
+    assert not hits(left["kfm.prom"] + left["kfm-rules.yml"], site.canaries + site.typed)
+    found = dict(re.findall(r'[{,]([a-z]+)="([^"]*)"', metrics))
+    assert set(found) <= {
+        "version", "dataset", "state", "op", "outcome", "le", "uri", "scope", "level", "sink", "slo", "window",
+    }  # fmt: skip
+    datasets = {value for label, value in re.findall(r'[{,]([a-z]+)="([^"]*)"', metrics) if label == "dataset"}
+    assert {"sites", "vault"} <= datasets <= {"sites", "vault", "parcels", "sketch", "other"}
 
 
 def test_no_catalog_event_or_explanation_says_where_a_protected_source_lies(site: Site) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kfm.app.authority.classification import classification_now, declared_settings, readable_protection, world_of
 from kfm.app.authority.gates import Gates
@@ -60,6 +60,7 @@ def guards_of(session: Session, dataset: str) -> Guards:
         epoch_now=partial(_epoch, gates),
         check_labels=_label_check(session, unready) if protection or unready else None,
         check_policies=gates.check_policies if session.config.policy.folder else None,
+        **_budget_guards(session, dataset),
         authority=partial(_warrant, session),
         served_with=partial(_served_with, session),
         signed_since=partial(_signed_since, session),
@@ -68,6 +69,15 @@ def guards_of(session: Session, dataset: str) -> Guards:
         attest=_attester(session),
         signs_lists=bool(session.config.attest.sign_with),
     )
+
+
+def _budget_guards(session: Session, dataset: str) -> dict[str, Any]:
+    """Return the guards that error budgets give; none without objectives."""
+    if not session.resolved.has_objectives:
+        return {}
+    from kfm.app.objectives.error_budgets import check_budget, spent_share
+
+    return {"check_budget": partial(check_budget, session), "spent_share": partial(spent_share, session, dataset)}
 
 
 def _epoch(gates: Gates) -> int:

@@ -17,7 +17,7 @@ from kfm.app.runs.run_control import resume_runs, run_trigger
 from kfm.app.runs.trigger_request import new_trigger, trigger_updater
 from kfm.app.session.datasets import dataset_config, dataset_updater
 from kfm.clock import rfc3339
-from kfm.errors import Broken, Conflict, Corrupt, Frozen, Full, KfmError, PlanDrift, Refused
+from kfm.errors import Broken, Conflict, Corrupt, Denied, Frozen, Full, KfmError, PlanDrift, Refused
 from kfm.model import refs
 from kfm.model.backfill_plan import FAILED, BackfillPlan, Flight
 from kfm.model.records import Lease, Receipt, Trigger
@@ -110,6 +110,10 @@ class Worker:
         if self._waits is not None:
             waits, self._waits = self._waits, None
             return self._run(*waits)
+        if (closed := self._closed()) is not None:
+            self.stopped = "closed by an objective"
+            self._tell(self.dataset, closed)
+            return None
         try:
             taken = self._board.claim(self._trigger(), this_process(), self._session.state.now_ms(), self._telling)
         except Frozen:
@@ -117,6 +121,16 @@ class Worker:
             return None
         self.over = taken is None
         return self._run(*taken) if taken is not None else None
+
+    def _closed(self) -> Denied | None:
+        """Return why no further partition is taken: a burnt error budget closes it until it recovers."""
+        if not self._session.resolved.has_objectives:
+            return None
+        from kfm.app.objectives.error_budgets import closed_by_objectives
+
+        why = closed_by_objectives(self._session, "backfill", self.dataset)
+        hint = "see `kfm slo`; what is built stays, and the rest is built when the budget recovers"
+        return None if why is None else Denied(why, hint=hint)
 
     def left(self) -> Iterator[Receipt]:
         """Handle partitions that were taken and have no result: record the result of an ended run, and run again those

@@ -15,7 +15,7 @@ from kfm.app.metadata.archive_places import outline_of
 from kfm.app.runs.due_schedules import mistakes_in
 from kfm.app.session.protection_files import is_configured
 from kfm.app.session.session import Session, open_session
-from kfm.config import backfill_files, config_loader, schedule_files
+from kfm.config import backfill_files, config_loader, objective_files, schedule_files
 from kfm.config.config_loader import Resolved
 from kfm.config.config_mistakes import mistakes_of
 from kfm.errors import BadInput, KfmError
@@ -136,6 +136,7 @@ def _of_files(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
     """Yield the mistakes of each kind of file. A mistake in kfm.yml itself has its place there."""
     yield from _of_schedules(resolved, files)
     yield from _of_backfills(resolved, files)
+    yield from _of_objectives(resolved, files)
     labels_are_right = True
     for problem in _of_labels(resolved, files):
         labels_are_right = False
@@ -166,6 +167,11 @@ def _of_schedules(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
 def _of_backfills(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
     files += backfill_files.files_of(resolved)
     yield from _about_datasets(resolved, backfill_files.mistakes_of(resolved))
+
+
+def _of_objectives(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
+    files += objective_files.files_of(resolved)
+    yield from _about_datasets(resolved, _gathered(objective_files.mistakes_of(resolved)))
 
 
 def _about_datasets(resolved: Resolved, mistakes: list[BadInput]) -> Iterator[BadInput]:

@@ -1,72 +1,187 @@
-"""Events about ended runs, and metrics of the present state."""
+"""The metrics of an installation, for Prometheus.
+
+What the ledger counts is folded once (see `ledger_counts`), and the facts about a version are kept while its ref stays.
+So a look costs what has happened since the last one. A label holds a name from a closed list: operations, outcomes,
+datasets and pools of kfm.yml, configured sinks; nothing else that people write.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kfm import __version__
 from kfm.app.jobs.job_worker import JobWorker
 from kfm.app.jobs.queue_metrics import queue_metrics
+from kfm.app.maintenance.objective_metrics import objective_metrics
+from kfm.app.objectives.kept_counts import keep_counts
+from kfm.app.objectives.ledger_counts import OPERATIONS
 from kfm.app.runs.due_schedules import schedule_statuses
-from kfm.app.runs.freshness import freshness
-from kfm.app.session.datasets import dataset_config
-from kfm.clock import parse_instant, rfc3339
-from kfm.delivery.public_runs import public_run
+from kfm.app.runs.freshness import check_targets, judged
+from kfm.clock import parse_instant
+from kfm.config.config_file import sink_names
+from kfm.config.upstream_datasets import read_by
+from kfm.delivery.followers import progress
 from kfm.model import refs
-from kfm.projections.signals import Metric, RunFacts, exposition, final_state, signals
+from kfm.operations.registry import operations
+from kfm.projections.operation_counts import OTHER, lifecycle, operation_metrics
+from kfm.projections.signals import Histogram, Metric, exposition
 from kfm.scheduling.freshness_rules import length_ms
 from kfm.scheduling.pool_slots import pool_status
 from kfm.store.process_identity import is_held
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
-    from kfm.model.records import LedgerEntry
 
 MINUTE_MS = 60_000
+CHECKED_MS = 60_000  # after this time versions are looked up again although their refs stayed
+ALWAYS = ("ingest", "job")  # the operations that are no moves of refs
+LEVELS = ("frozen", "amber", "red")  # what a freeze flag may say; another value is shown as `frozen`
+SCOPES = ("global", "dataset", "schedule", "backfill", "run", "zone", "updater", "community")
+
+Sample = tuple[dict[str, str], float]
 
 
-def events(session: Session, datasets: Sequence[str], *, after: int = 0, limit: int = -1) -> Iterator[dict[str, Any]]:
-    """Yield the events of runs after this ledger entry, of at most `limit` runs; without datasets, of all."""
-    wanted, count = frozenset(datasets), 0
-    for entry in session.state.ledger.entries(after=after):
-        if count == limit:
+class _Version(NamedTuple):
+    """Facts about the current version of a dataset."""
+
+    digest: str
+    size: int
+    made_ms: int
+
+
+class Metrics:
+    """Collects the metrics of one session, again and again."""
+
+    def __init__(self, session: Session) -> None:
+        check_targets(session.resolved)
+        self._session = session
+        self._versions: dict[str, _Version] = {}
+        self._checked_ms = 0
+        self._index = -1  # of the last entry when the versions were looked up
+        self._broken = self._orphans = 0
+
+    def families(self) -> Iterator[Metric | Histogram]:
+        """Yield all metrics as of now."""
+        session = self._session
+        yield Metric("kfm_build_info", "gauge", "the version of KFM", [({"version": __version__}, 1.0)])
+        with session.state.reading():
+            counts = OPERATIONS.now(session)
+            self._look(counts.index)
+            now: Counter[tuple[str, str]] = Counter()
+            now.update((run.dataset, "started") for run in session.state.runs.unfinished())
+            now.update((each.dataset, "queued") for each in session.state.inbox.waiting())
+        samples = lifecycle(counts, now, session.config.datasets)
+        yield Metric("kfm_run_lifecycle", "gauge", "runs by their state", samples)
+        yield from operation_metrics(counts, (*ALWAYS, *operations(), OTHER))
+        yield Metric("kfm_ledger_entries_total", "counter", "entries of the ledger", [({}, float(counts.index))])
+        yield from self._freshness()
+        yield from _pools(session)
+        yield from self._artifacts()
+        yield from self._links()
+        yield from _frozen(session)
+        yield from _sinks(session)
+        yield from _ticks(session)
+        yield from objective_metrics(session)
+        yield from queue_metrics(JobWorker(session, pools=None).depth())
+
+    def _look(self, index: int) -> None:
+        """Look up the versions whose refs have moved since the last time, if the ledger has grown since; after a while
+        all of them, so that a lost one is noticed."""
+        session, now_ms = self._session, self._session.clock.now_ms()
+        is_due = not 0 <= now_ms - self._checked_ms < CHECKED_MS
+        if index == self._index and not is_due:
             return
-        if not wanted or entry.dataset in wanted:
-            count += 1
-            run = public_run(session.state, session.objects, entry)
-            if not run.dry_run:
-                yield from signals(run, _facts(session, entry, run.before, run.finished_at))
+        self._index = index
+        at = {refs.parse(ref).dataset: digest for ref, digest in session.state.refs.all(refs.PROCESSED) if digest}
+        at |= {refs.parse(ref).dataset: digest for ref, digest in session.state.refs.all(refs.PUBLISHED) if digest}
+        kept = {} if is_due else self._versions
+        self._checked_ms = now_ms if is_due else self._checked_ms
+        found, self._broken = {}, 0
+        for name, digest in at.items():
+            known = kept.get(name)
+            if known is None or known.digest != digest:
+                version = session.state.ledger.version(name, digest)
+                if version is None:
+                    self._broken += 1
+                    continue
+                made = version.created_at
+                known = _Version(digest, version.size, parse_instant(made, "a version") if made else now_ms)
+            found[name] = known
+        self._versions = found
+        datasets = session.config.datasets
+        read = {(name, other) for name in found if name in datasets for _, other, _ in read_by(datasets[name])}
+        self._orphans = sum(1 for _, other in read if other not in at)
+
+    def _freshness(self) -> Iterator[Metric]:
+        now_ms, datasets = self._session.clock.now_ms(), self._session.config.datasets
+        ages: list[Sample] = []
+        deltas: list[Sample] = []
+        seconds: list[Sample] = []
+        for name in sorted(self._versions.keys() & datasets.keys()):
+            labels, made_ms = {"dataset": name}, self._versions[name].made_ms
+            age_ms = max(now_ms - made_ms, 0)
+            ages.append((labels, float(age_ms // MINUTE_MS)))
+            seconds.append((labels, age_ms / 1000))
+            said = datasets[name].freshness
+            if said is not None:
+                most = length_ms(said.max_age) if said.max_age else None
+                late = judged(said, made_ms, now_ms)[1] if most is None else (age_ms // MINUTE_MS) - most // MINUTE_MS
+                deltas.append((labels, float(late)))
+        yield Metric("kfm_freshness_age_minutes", "gauge", "age of what is public", ages)
+        yield Metric("kfm_freshness_age_seconds", "gauge", "age of what is public", seconds)
+        yield Metric("kfm_freshness_delta_minutes", "gauge", "age beyond the target", deltas)
+
+    def _artifacts(self) -> Iterator[Metric]:
+        sizes: list[Sample] = []
+        uris: list[Sample] = []
+        datasets = self._session.config.datasets
+        for name in sorted(self._versions.keys() & datasets.keys()):
+            version = self._versions[name]
+            uris.append(({"dataset": name, "uri": f"kfm://dataset/{name}#{version.digest}"}, 1.0))
+            if datasets[name].sensitivity == "public":  # other sizes stay hidden
+                sizes.append(({"dataset": name}, float(version.size)))
+        yield Metric("kfm_artifact_size_bytes", "gauge", "size of the present version", sizes)
+        yield Metric("kfm_artifact_uri", "gauge", "the present version, by its address", uris)
+
+    def _links(self) -> Iterator[Metric]:
+        about = "refs that lead to a version which the state does not have"
+        yield Metric("kfm_ops_broken_links", "gauge", about, [({}, float(self._broken))])
+        about = "datasets with a version that read a dataset which has none any more"
+        yield Metric("kfm_ops_orphan_links", "gauge", about, [({}, float(self._orphans))])
+        waiting = sum(1 for _ in self._session.state.orders.all())
+        about = "change requests that wait for signatures"
+        yield Metric("kfm_ops_stewardship_requests", "gauge", about, [({}, float(waiting))])
+
+    def text(self) -> str:
+        """Return the metrics in the Prometheus text format, and keep the counts of a ledger that has grown much."""
+        keep_counts(self._session)
+        return "".join(f"{line}\n" for line in exposition(self.families()))
 
 
-def _facts(session: Session, entry: LedgerEntry, before: str, finished_at: str) -> RunFacts:
-    ledger, declared = session.state.ledger, session.config.datasets.get(entry.dataset)
-    measured = ledger.telemetry(entry.run_id)
-    version = ledger.version(entry.dataset, before) if before else None
-    said = declared.freshness if declared is not None else None
-    ended_ms, latency_ms = parse_instant(finished_at, "a run"), measured.latency_ms if measured is not None else 0
-    made_at = version.created_at if version is not None else ""
-    return RunFacts(
-        emitter=entry.operator,
-        latency_ms=latency_ms,
-        wait_ms=measured.pool_wait_ms if measured is not None else 0,
-        errors=tuple(measured.errors) if measured is not None else (),
-        queued_at=rfc3339(ended_ms - latency_ms),
-        age_ms=ended_ms - parse_instant(made_at, "a version") if made_at else None,
-        target_ms=length_ms(said.max_age) if said is not None and said.max_age else None,
-    )
-
-
-def metrics(session: Session) -> list[Metric]:
+def metrics(session: Session) -> list[Metric | Histogram]:
     """Return all metrics of the present state."""
-    return [
-        _lifecycle(session),
-        *_freshness(session),
-        *_pools(session),
-        *_artifacts(session),
-        *_ticks(session),
-        *queue_metrics(JobWorker(session, pools=None).depth()),
-    ]
+    return list(Metrics(session).families())
+
+
+def metrics_as_data(session: Session) -> list[dict[str, Any]]:
+    """Return all metrics as plain values. A sample of a histogram has how many values were up to each bound."""
+    found = []
+    for each in metrics(session):
+        samples: list[dict[str, Any]]
+        if isinstance(each, Histogram):
+            bounds = [*(f"{bound:g}" for bound in each.bounds), "+Inf"]
+            samples = [
+                {"labels": labels, "buckets": dict(zip(bounds, accumulate(counts), strict=True)), "sum": total}
+                for labels, counts, total in each.samples
+            ]
+        else:
+            samples = [{"labels": labels, "value": value} for labels, value in each.samples]
+        kind = "histogram" if isinstance(each, Histogram) else each.kind
+        found.append({"name": each.name, "kind": kind, "help": each.help, "samples": samples})
+    return found
 
 
 def lines(session: Session) -> Iterator[str]:
@@ -74,68 +189,54 @@ def lines(session: Session) -> Iterator[str]:
     return exposition(metrics(session))
 
 
-def _lifecycle(session: Session) -> Metric:
-    """Return the metric of runs by state: ended runs are counted in total, waiting and running ones as of now."""
-    found: Counter[tuple[str, str]] = Counter()
-    for entry in session.state.ledger.entries():
-        bad = entry.outcome in ("failed", "held", "denied", "escalated", "abandoned", "cancelled")
-        state = final_state(entry.outcome, "FAILED" if bad else "SUCCESS")
-        if state != "queued":
-            found[entry.dataset, state] += 1
-    found.update((run.dataset, "started") for run in session.state.runs.unfinished())
-    found.update((each.dataset, "queued") for each in session.state.inbox.waiting())
-    samples = [({"dataset": name, "state": state}, float(n)) for (name, state), n in sorted(found.items())]
-    return Metric("kfm_run_lifecycle", "gauge", "runs by their state", samples)
-
-
-def _freshness(session: Session) -> Iterator[Metric]:
-    datasets = freshness(session, sorted(session.config.datasets))
-    ages = [({"dataset": each.dataset}, float(each.age_min)) for each in datasets if each.age_min is not None]
-    yield Metric("kfm_freshness_age_minutes", "gauge", "age of what is public", sorted(ages, key=str))
-    deltas = []
-    for each in datasets:
-        said = dataset_config(session, each.dataset).freshness
-        if said is not None and each.age_min is not None:
-            most = length_ms(said.max_age) if said.max_age else None
-            delta = each.late_min if most is None else each.age_min - most // MINUTE_MS
-            deltas.append(({"dataset": each.dataset}, float(delta)))
-    yield Metric("kfm_freshness_delta_minutes", "gauge", "age beyond the target", sorted(deltas, key=str))
-
-
 def _pools(session: Session) -> Iterator[Metric]:
     now_ms = session.state.now_ms()
-    waits, held = [], []
+    waits: list[Sample] = []
+    held: list[Sample] = []
     for name in sorted(session.config.pools):
         now = pool_status(session.state.leases.below(f"pool/{name}"), now_ms, is_held)
         longest = max((now_ms - claim.since_ms for claim in now.waiting), default=0)
         waits.append(({"pool": name}, float(longest)))
         held.append(({"pool": name}, float(len(now.held))))
     yield Metric("kfm_pool_wait_ms", "gauge", "longest time that a run waits", waits)
+    yield Metric("kfm_pool_wait_seconds", "gauge", "longest time that a run waits", [(k, v / 1000) for k, v in waits])
     yield Metric("kfm_pool_held", "gauge", "slots that are taken", held)
 
 
-def _artifacts(session: Session) -> Iterator[Metric]:
-    sizes, uris = [], []
-    for name in sorted(session.config.datasets):
-        digest = session.state.refs.at(refs.published(name)) or session.state.refs.at(refs.processed(name))
-        version = session.state.ledger.version(name, digest) if digest else None
-        if version is None:
-            continue
-        uris.append(({"dataset": name, "uri": f"kfm://dataset/{name}#{digest}"}, 1.0))
-        if dataset_config(session, name).metadata().get("sensitivity") == "public":  # other sizes stay hidden
-            sizes.append(({"dataset": name}, float(version.size)))
-    yield Metric("kfm_artifact_size_bytes", "gauge", "size of the present version", sizes)
-    yield Metric("kfm_artifact_uri", "gauge", "the present version, by its address", uris)
+def _frozen(session: Session) -> Iterator[Metric]:
+    """Yield how many freeze flags are set, by what they stop and how much. Names of runs and the like stay out."""
+    found: Counter[tuple[str, str]] = Counter({("global", level): 0 for level in LEVELS})
+    for ref, flag in session.state.refs.all(refs.SWITCH):
+        if refs.is_frozen(flag):
+            scope = refs.parse(ref).rest.partition("/")[0]
+            found[scope if scope in SCOPES else OTHER, flag if flag in LEVELS else "frozen"] += 1
+    samples = [({"scope": scope, "level": level}, float(n)) for (scope, level), n in sorted(found.items())]
+    yield Metric("kfm_frozen", "gauge", "freeze flags that are set, by scope and level", samples)
+
+
+def _sinks(session: Session) -> Iterator[Metric]:
+    """Yield how far each configured sink is behind the ledger. No sink is opened for it."""
+    lags: list[Sample] = []
+    dead: list[Sample] = []
+    down: list[Sample] = []
+    for each in (progress(session.state, name) for name in sink_names(session.config)):
+        labels = {"sink": each.name}
+        lags.append((labels, float(each.lag)))
+        dead.append((labels, float(len(each.dead))))
+        down.append((labels, float(each.stopped is None)))
+    yield Metric("kfm_sink_lag_entries", "gauge", "ledger entries that a sink has not received", lags)
+    yield Metric("kfm_sink_dead_letters", "gauge", "messages that a sink refused", dead)
+    yield Metric("kfm_sink_up", "gauge", "whether a sink took its last message", down)
 
 
 def _ticks(session: Session) -> Iterator[Metric]:
     """Yield how long a tick has been unclaimed, so that an alert can show that no scheduler runs."""
     now_ms = session.clock.now_ms()
     due = [each.next_ms for each in schedule_statuses(session) if each.next_ms is not None]
-    late = max(now_ms - min(due), 0) // MINUTE_MS if due else 0
-    yield Metric(
-        "kfm_tick_overdue_minutes", "gauge", "time since the oldest unclaimed tick was due", [({}, float(late))]
-    )
+    late_ms = max(now_ms - min(due), 0) if due else 0
+    about = "time since the oldest unclaimed tick was due"
+    yield Metric("kfm_tick_overdue_minutes", "gauge", about, [({}, float(late_ms // MINUTE_MS))])
+    yield Metric("kfm_tick_overdue_seconds", "gauge", about, [({}, late_ms / 1000)])
     newest = session.state.ticks.newest()
-    at: list[tuple[dict[str, str], float]] = [] if newest is None else [({}, newest.claimed_ms / 1000)]
+    at: list[Sample] = [] if newest is None else [({}, newest.claimed_ms / 1000)]
     yield Metric("kfm_tick_claimed_timestamp_seconds", "gauge", "when the last tick was claimed", at)

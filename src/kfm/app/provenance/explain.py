@@ -50,14 +50,14 @@ def written(explanation: Explanation, runs: list[PublicRun], form: str) -> str:
     return as_text(explanation)
 
 
-def write_page(path: str, text: str) -> str:
+def write_page(path: str, text: str, what: str = "the explanation") -> str:
     """Write a page in one step and return its absolute path. BadInput if the path is a folder or a link."""
     fs, where = Fs(), os.path.abspath(path)
     if os.path.isdir(where) or os.path.islink(where):
         raise BadInput(f"{printable(path)} is a folder or a link", hint="name a file")
     if not os.path.isdir(os.path.dirname(where)):
         raise BadInput(f"the folder of {printable(path)} is not there", hint="make it first")
-    with failing_as_storage("write the explanation"):
+    with failing_as_storage(f"write {what}"):
         apart = f"{where}.new"
         write_apart(fs, apart, [text.encode(errors="backslashreplace")], mode=0o644)
         fs.replace(apart, where)

@@ -75,6 +75,7 @@ def promote(session: Session, dataset: str, tell: Tell, note: Note = _ignore, *,
         if who is not None:
             note(dataset, _left_alone(session, dataset, made, who))
             return
+        check_open(session, dataset)
         check_plainly_public(session, dataset, made)
         check_not_denied(session, dataset, RefMove(ref=refs.published(dataset), before=public, after=made))
         reason = f"promote: auto, after run {after}" if after else "promote: auto, left by an earlier command"
@@ -108,6 +109,18 @@ def promote(session: Session, dataset: str, tell: Tell, note: Note = _ignore, *,
 
 def _ended_well(receipt: Receipt) -> bool:
     return receipt.status == "SUCCESS" or receipt.outcome in ("noop", "unchanged", "merged")
+
+
+def check_open(session: Session, dataset: str) -> None:
+    """Raise Denied if a burnt error budget closes promotions that no person looks at. It leaves no receipt: no person
+    requested it, and the next run looks again."""
+    if not session.resolved.has_objectives:
+        return
+    from kfm.app.objectives.error_budgets import closed_by_objectives
+
+    why = closed_by_objectives(session, "promote: auto", dataset)
+    if why is not None:
+        raise Denied(why, hint=f"see `kfm slo`; after a look, `kfm publish {dataset} --reason …` publishes it")
 
 
 def check_plainly_public(session: Session, dataset: str, version: str) -> None:

@@ -55,6 +55,7 @@ DOES = {
     "policy.deploy": "policy",
     "review.raise": "review",
     "review.lower": "review",
+    "override": "override",
 }
 
 
@@ -243,7 +244,7 @@ def carry_out(session: Session, order: Order) -> Iterator[Receipt]:
         params = {"to": request.after, "before": request.before, **own}
     else:
         params = {"to": request.after, "before": request.before}
-        if operation == "rollback":
+        if operation in ("rollback", "override"):
             params["ref"] = request.params["ref"]
         if ALSO in request.params:
             params[ALSO] = request.params[ALSO]

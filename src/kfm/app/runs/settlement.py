@@ -10,6 +10,7 @@ from kfm.app.session.datasets import public_retention
 from kfm.app.session.protection_files import is_configured
 from kfm.delivery.public_files import deliver
 from kfm.errors import KfmError
+from kfm.model.outbox_messages import COUNTED_EVERY, COUNTS
 from kfm.scheduling.triggers import DAY_MS, prune
 
 if TYPE_CHECKING:
@@ -42,12 +43,22 @@ def _settle(session: Session, *, again: bool) -> list[Effect]:
     effects = list(session.publisher.trace)
     session.publisher.trace.clear()  # a session that stays open must not keep all it ever did
     prune_inbox(session)
+    _keep_counts(session)
     if session.mode != "read":
         problems = report_to_sinks(session, again=again, effects=effects)
         session.sink_problems = problems if session.mode == "write" else []  # a dry run has committed nothing
     if session.undelivered:
         raise session.undelivered[0][1]
     return effects
+
+
+def _keep_counts(session: Session) -> None:
+    """Keep the counts of a ledger that has grown much, so that metrics need not read it from the start."""
+    newest = next(iter(session.state.ledger.entries(reverse=True, limit=1)), None)
+    if newest is not None and newest.index - session.state.outbox.cursor(f"{COUNTS}/operations") >= COUNTED_EVERY:
+        from kfm.app.objectives.kept_counts import keep_counts
+
+        keep_counts(session)
 
 
 def _waits(session: Session) -> bool:

@@ -81,6 +81,7 @@ def _export_arguments(parser: Parser) -> None:
     event.add_argument("--after", type=int, default=0, metavar="N", help="after this entry of the ledger")
     event.add_argument("--limit", type=int, default=-1, metavar="N", help="of so many runs (default: all)")
     event.add_argument("--metrics", action="store_true", help="current numbers instead of events")
+    event.add_argument("--to", default="", metavar="FILE", help="with --metrics: into this file, in one step")
     telemetry = parser.command(
         "telemetry",
         telemetry_export,
@@ -375,20 +376,28 @@ def compact(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def signals(options: argparse.Namespace, screen: Screen) -> int:
-    from kfm.app.maintenance.metrics import events, lines, metrics
+    from kfm.app.maintenance.metrics import lines, metrics_as_data
+    from kfm.app.maintenance.run_events import events
 
     if options.after < 0:
         raise BadInput("--after is no entry of the ledger", hint="give 0, or the index of the last event you have")
     if options.metrics and options.dataset:
         raise BadInput("--metrics is of all datasets", hint="leave the names out")
+    if options.to and not options.metrics:
+        raise BadInput("--to takes metrics", hint="give --metrics, too; send events to a file with >")
     resolved = settings(options)
     names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
     with opened(options, screen, "read", resolved) as session:
-        if options.metrics and screen.json:
-            families = [each._asdict() for each in metrics(session)]
-            for family in families:
-                family["samples"] = [{"labels": labels, "value": value} for labels, value in family["samples"]]
-            screen.data(families)
+        if options.to:
+            from kfm.app.provenance.explain import write_page
+
+            where = write_page(options.to, "".join(f"{line}\n" for line in lines(session)), "the metrics")
+            if screen.json:
+                screen.data({"written": where})
+            else:
+                screen.say(f"written to {where}")
+        elif options.metrics and screen.json:
+            screen.data(metrics_as_data(session))
         elif options.metrics:
             for line in lines(session):
                 screen.line(line)

@@ -38,13 +38,19 @@ WAIT_S = 0.2  # pause of --once while it waits for a slot of a pool
 MORE = """\
 Stop it with Ctrl-C: the current run is finished first; a second Ctrl-C leaves it to `kfm resume`. A second
 process on the same state stands by and takes over when the first is gone. With --once it does what is
-pending now and ends, for cron, systemd timers and workflows."""
+pending now and ends, for cron, systemd timers and workflows.
+
+At --listen Prometheus reads /metrics, which name the datasets. Where webhooks come in, others may reach that address,
+so there it takes --metrics."""
 
 
 def arguments(parser: Parser) -> None:
     parser.add_argument("dataset", nargs="*", metavar="DATASET", help="its name in kfm.yml (default: all)")
     parser.add_argument("--once", action="store_true", help="do what is pending now, and end")
     parser.add_argument("--listen", metavar="ADDRESS", type=address, help="take webhooks there, such as 127.0.0.1:8750")
+    parser.add_argument(
+        "--metrics", action="store_true", help="answer /metrics at --listen, too; without webhooks it always does"
+    )
     parser.add_argument("--tls-cert", metavar="FILE", help="certificate, PEM, of --listen")
     parser.add_argument("--tls-key", metavar="FILE", help="its key, PEM")
     parser.add_argument("--behind-proxy", action="store_true", help="a proxy in front of KFM ends TLS")
@@ -104,7 +110,9 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
     names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
     names = names or sorted(resolved.config.datasets)
     jobs = requested_jobs(options, resolved, names)
-    tls = secured(options, resolved, options.listen[0]) if options.listen else None
+    if options.metrics and not options.listen:
+        raise BadInput("--metrics needs an address", hint="give --listen 127.0.0.1:8750, too")
+    tls = secured(options, options.listen[0]) if options.listen else None
     folder, events = _artifacts(options, resolved)
     patience = Patience(screen)
     with ExitStack() as stack:
@@ -113,8 +121,10 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
         upkeep = Daemon(session, names, tally.failed, goes_on=patience.goes_on, jobs=jobs, advanced=tally.advanced)
         stack.callback(upkeep.end)
         if options.listen:
-            door = server_module().taking_webhooks(partial(open_session, resolved), *options.listen, tls)
-            tell_listening(screen, resolved, options.listen[0], stack.enter_context(door), tls=tls is not None)
+            metrics = options.metrics or not resolved.config.webhooks
+            door = server_module().listening(partial(open_session, resolved), *options.listen, tls, metrics=metrics)
+            port = stack.enter_context(door)
+            tell_listening(screen, resolved, options.listen[0], port, tls=tls is not None, metrics=metrics)
         if not options.once:
             screen.say(f"up: schedules {upkeep.schedules}, datasets {len(names)}; Ctrl-C ends it")
         if upkeep.schedules and not options.once:

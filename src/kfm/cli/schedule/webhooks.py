@@ -11,7 +11,7 @@ from kfm.app.runs.trigger_inbox import judge, signed_headers
 from kfm.app.runs.trigger_inbox import replay as take_again
 from kfm.app.session.input_checks import one_line
 from kfm.app.session.session import open_session
-from kfm.cli.listener import secured, server_module, tell_listening
+from kfm.cli.listener import needs_webhooks, secured, server_module, tell_listening
 from kfm.cli.render import Screen
 from kfm.cli.session import opened, settings
 from kfm.errors import BadInput, Denied
@@ -66,7 +66,8 @@ def _serve_arguments(parser: Parser) -> None:
 
 def serve_webhooks(options: argparse.Namespace, screen: Screen) -> int:
     resolved = settings(options)
-    tls = secured(options, resolved, options.host)
+    needs_webhooks(resolved)
+    tls = secured(options, options.host)
     server = server_module()
 
     def ready(port: int) -> None:

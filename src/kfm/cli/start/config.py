@@ -127,7 +127,7 @@ def schema(options: argparse.Namespace, screen: Screen) -> int:
     from kfm.model import json_schemas
 
     kinds = {**json_schemas.kinds(), **json_schemas.exported()}
-    known = ["config", *sorted([*kinds, "backfills", "schedules"])]
+    known = ["config", *sorted([*kinds, "backfills", "schedules", "slos"])]
     if options.name is None:
         if screen.json:
             screen.data(known)
@@ -149,6 +149,10 @@ def schema(options: argparse.Namespace, screen: Screen) -> int:
         from kfm.config import schedule_files
 
         screen.data(schedule_files.json_schema())
+    elif options.name == "slos":
+        from kfm.config import objective_files
+
+        screen.data(objective_files.json_schema())
     else:
         screen.data(json_schemas.schema_of(kinds[options.name], options.name))
     return 0

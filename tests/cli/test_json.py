@@ -20,6 +20,7 @@ from kfm.scheduling.webhook_requests import signature
 from tests.cli.protected import laid_out
 from tests.project.json_shapes import ERROR, NOT_JSON, SHAPES
 from tests.project.reference import commands
+from tests.retries.worlds import used_up
 from tests.sampling import sampled
 
 from .conftest import Kfm
@@ -110,6 +111,8 @@ LINES = {
     "kfm sinks": ["sinks"],
     "kfm reconcile": ["reconcile"],
     "kfm runs compact": ["runs", "compact"],
+    "kfm breakers": ["breakers"],
+    "kfm budgets": ["budgets"],
     "kfm backup": ["backup", "../backups"],
     "kfm restore": ["restore", "../backups", "--verify"],
     "kfm move": ["move", "--to", "jsonl:.kfm/state.jsonl"],
@@ -219,6 +222,8 @@ def laid_before(name: str, ran: Kfm) -> None:
         assert ran("rollback", "rain-gauges", "--to", "nothing").code == 0
     if name == "kfm restore":
         assert ran("backup", "../backups").code == 0
+    if name in ("kfm breakers", "kfm budgets"):
+        used_up("source/example.org")
     if name == "kfm catalog validate":
         Path("document.json").write_text("{}")
 

@@ -6,6 +6,7 @@ from tests.project.job_shapes import JOBS
 from tests.project.json_when import RUNS, WHEN
 from tests.project.json_when import Shape as Shape
 from tests.project.promotion_shapes import promotion
+from tests.project.retry_shapes import RETRIES
 
 _CHECK = "`check`, `ok`, `found`, `why`"
 
@@ -527,6 +528,7 @@ SHAPES: dict[str, Shape] = {
         "there are, their bytes, how many were not there before, and how many the state does not name. For published "
         "files `datasets` and `emptied`: how many datasets have files there, and the places that were emptied.",
     ),
+    **RETRIES,
     "kfm backup": Shape(
         {
             "backup": "its name",

@@ -115,6 +115,8 @@ GROUPS = (
             Command("doctor", "Check the configuration, the store and the disk"),
             Command("reconcile", "Compare storage, refs, public files and catalogs; repair them"),
             Command("sinks", "Show how far each sink was notified, and what it refused"),
+            Command("breakers", "Show which operations are refused because they kept failing"),
+            Command("budgets", "Show how many retries each operation has left"),
             Command("backup", "Copy state and objects elsewhere, while others work"),
             Command("restore", "Make an installation out of a backup"),
             Command("move", "Carry the state or the objects to another place, and back"),

@@ -21,6 +21,8 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
     from kfm.operations.maintenance_operations import (
         Attest,
         BuildCatalog,
+        ChangeBreaker,
+        ChangeBudget,
         Compact,
         HandleJob,
         Relocate,
@@ -40,5 +42,6 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
         *(Labelling, Masking, Deploying, Reviewing),
         *(Backfilling, Propose, Adopt, Sweep),
         *(Repair, Compact, Attest, BuildCatalog, RetrySink, HandleJob, Relocate, TakeBackup, Restore),
+        *(ChangeBreaker, ChangeBudget),
     )
     return {kind.op: kind for kind in kinds}

@@ -502,8 +502,8 @@ CLAIMS: dict[str, Bug] = {
         f"{GATE}::test_what_is_declared_today_decides_whatever_the_version_was_made_under",
     ),
     "P5": Bug(
-        "kfm.engine.execute:Crew._wait_before_next",
-        "attempt > updater.retries",
+        "kfm.engine.step_retries:StepRetries.wait_s",
+        "attempt >= self._policy.attempts",
         "attempt",
         "tests/cli/test_continued.py::test_what_is_unavailable_is_tried_again_as_often_as_declared",
     ),

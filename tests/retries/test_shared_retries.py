@@ -14,7 +14,7 @@ import pytest
 
 from kfm.clock import FixedClock
 from kfm.errors import BudgetSpent, CircuitOpen, StorageFailed, Unavailable
-from kfm.model.retry_records import BreakerState, BudgetState
+from kfm.model.retries.retry_records import BreakerState, BudgetState
 from kfm.retries import BreakerRules, BudgetRules, LocalBudget, Policy, Retrying, SharedBreaker, SharedBudget
 from kfm.retries.circuit import Passed
 from kfm.store.memory import MemoryTables

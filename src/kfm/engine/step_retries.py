@@ -68,7 +68,7 @@ class StepRetries:
 
 
 def _budget(context: RunContext) -> Budget:
-    from kfm.retries.shared import SharedBudget
+    from kfm.retries.shared_guards import SharedBudget
 
     lease = context.reached.lease
     holder = "" if lease is None else lease.holder

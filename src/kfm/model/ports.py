@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kfm.model.jobs.job_ports import Bell as Bell
     from kfm.model.jobs.job_ports import Jobs as Jobs
     from kfm.model.jobs.job_ports import JobsTx as JobsTx
-    from kfm.model.retry_records import Breakers, BreakersTx, Budgets, BudgetsTx
+    from kfm.model.retries.retry_records import Breakers, BreakersTx, Budgets, BudgetsTx
     from kfm.model.schedules import Ticks, TicksTx
 
 INLINE_MAX = 64 * 1024  # objects up to this size are stored in the state and commit with it

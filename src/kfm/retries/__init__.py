@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from kfm.retries.circuit import LocalBreaker as LocalBreaker
     from kfm.retries.decorators import retry as retry
     from kfm.retries.http_status import retry_after_s as retry_after_s
-    from kfm.retries.patterns import Retrying as Retrying
     from kfm.retries.policy import Policy as Policy
-    from kfm.retries.shared import SharedBreaker as SharedBreaker
-    from kfm.retries.shared import SharedBudget as SharedBudget
+    from kfm.retries.retry_patterns import Retrying as Retrying
+    from kfm.retries.shared_guards import SharedBreaker as SharedBreaker
+    from kfm.retries.shared_guards import SharedBudget as SharedBudget
 
 _MODULES = {
     "attempts": ("Attempt", "AttemptEvent", "Counters", "Observer", "current_attempt"),
@@ -40,9 +40,9 @@ _MODULES = {
     "circuit": ("Breaker", "BreakerRules", "LocalBreaker"),
     "decorators": ("retry",),
     "http_status": ("retry_after_s",),
-    "patterns": ("Retrying",),
+    "retry_patterns": ("Retrying",),
     "policy": ("Policy",),
-    "shared": ("SharedBreaker", "SharedBudget"),
+    "shared_guards": ("SharedBreaker", "SharedBudget"),
 }
 _PLACES = {name: f"kfm.retries.{module}" for module, names in _MODULES.items() for name in names} | {
     "BudgetSpent": "kfm.errors",

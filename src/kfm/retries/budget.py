@@ -15,7 +15,7 @@ import msgspec
 
 from kfm.clock import Clock, SystemClock, rfc3339
 from kfm.errors import BadInput, BudgetSpent
-from kfm.model.retry_records import BudgetState
+from kfm.model.retries.retry_records import BudgetState
 
 
 class BudgetRules(msgspec.Struct, frozen=True, kw_only=True):

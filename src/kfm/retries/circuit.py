@@ -14,7 +14,7 @@ import msgspec
 
 from kfm.clock import Clock, SystemClock, rfc3339
 from kfm.errors import BadInput, CircuitOpen
-from kfm.model.retry_records import BreakerState
+from kfm.model.retries.retry_records import BreakerState
 
 if TYPE_CHECKING:
     from kfm.retries.policy import Policy

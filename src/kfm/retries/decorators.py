@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from kfm.clock import Clock
 from kfm.errors import BadInput, KfmError
 from kfm.retries.attempts import Observer
-from kfm.retries.patterns import _CLOCK, Retrying
 from kfm.retries.policy import Policy
+from kfm.retries.retry_patterns import _CLOCK, Retrying
 
 if TYPE_CHECKING:
     from kfm.retries.budget import Budget

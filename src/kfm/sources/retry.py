@@ -14,8 +14,8 @@ from kfm.errors import KfmError, Unavailable
 from kfm.model.ports import Objects, Source
 from kfm.model.records import Checkpoint, Fetched, FetchRequest
 from kfm.retries.attempts import AttemptEvent, current_attempt
-from kfm.retries.patterns import Retrying
 from kfm.retries.policy import Policy
+from kfm.retries.retry_patterns import Retrying
 
 if TYPE_CHECKING:
     from kfm.clock import Clock

@@ -32,7 +32,7 @@ from kfm.store.ticks import Ticks, TicksTx
 
 if TYPE_CHECKING:
     from kfm.store.job_table import Jobs, JobsTx
-    from kfm.store.retry_tables import Breakers, BreakersTx, Budgets, BudgetsTx
+    from kfm.store.retries.retry_tables import Breakers, BreakersTx, Budgets, BudgetsTx
 
 PLACE = "place"  # the key in `meta` of the row that `kfm move` writes
 
@@ -81,13 +81,13 @@ class StoredState:
 
     @cached_property
     def breakers(self) -> Breakers:
-        from kfm.store.retry_tables import Breakers  # most commands retry nothing
+        from kfm.store.retries.retry_tables import Breakers  # most commands retry nothing
 
         return Breakers(self)
 
     @cached_property
     def budgets(self) -> Budgets:
-        from kfm.store.retry_tables import Budgets
+        from kfm.store.retries.retry_tables import Budgets
 
         return Budgets(self)
 
@@ -305,13 +305,13 @@ class StoredTx:
 
     @property
     def breakers(self) -> BreakersTx:
-        from kfm.store.retry_tables import BreakersTx
+        from kfm.store.retries.retry_tables import BreakersTx
 
         return BreakersTx(self._state)
 
     @property
     def budgets(self) -> BudgetsTx:
-        from kfm.store.retry_tables import BudgetsTx
+        from kfm.store.retries.retry_tables import BudgetsTx
 
         return BudgetsTx(self._state)
 

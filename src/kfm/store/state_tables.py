@@ -24,7 +24,7 @@ from kfm.model.records import (
     Segment,
     Trigger,
 )
-from kfm.model.retry_records import BreakerState, BudgetState
+from kfm.model.retries.retry_records import BreakerState, BudgetState
 from kfm.model.schedules import Tick
 from kfm.store.codec import ArchivePlace
 

@@ -14,7 +14,7 @@ from kfm.app.session.retry_guards import SOURCE_BUDGET, STEP, operation_of
 from kfm.clock import rfc3339
 from kfm.engine.step_retries import BUDGET as STEP_BUDGET
 from kfm.errors import BadInput, KfmError
-from kfm.model.retry_records import BreakerState, BudgetState
+from kfm.model.retries.retry_records import BreakerState, BudgetState
 from kfm.parsing.characters import printable
 from kfm.retries.budget import BudgetRules, counted
 from kfm.sources import scheme_of

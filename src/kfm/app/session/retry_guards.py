@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kfm.errors import Frozen, KfmError
 from kfm.retries.budget import BudgetRules
 from kfm.retries.circuit import BreakerRules
-from kfm.retries.shared import SharedBreaker, SharedBudget
+from kfm.retries.shared_guards import SharedBreaker, SharedBudget
 from kfm.sources import scheme_of
 
 if TYPE_CHECKING:

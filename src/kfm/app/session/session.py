@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from kfm.crypto.change_request import Order
     from kfm.engine.protected.protection import Protection
     from kfm.model.records import Effect, Receipt
-    from kfm.retries.shared import SharedBudget
+    from kfm.retries.shared_guards import SharedBudget
     from kfm.store.readers.archive import Archive
 
 Progress = Callable[[str, int, int], None]

@@ -25,7 +25,7 @@ from kfm.retries.circuit import (
 if TYPE_CHECKING:
     from kfm.errors import CircuitOpen
     from kfm.model.ports import State
-    from kfm.model.retry_records import BreakerState
+    from kfm.model.retries.retry_records import BreakerState
 
 Change = Callable[["BreakerState | None", int], "BreakerState | None"]
 OnChange = Callable[[str, str, str], None]  # the breaker, its new state, and the code of the failure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kfm.model.retry_records import BreakerState, BudgetState
+from kfm.model.retries.retry_records import BreakerState, BudgetState
 from kfm.store.codec import Repository, exact
 
 

@@ -69,7 +69,9 @@ def crew_of(context: RunContext, planned: Planned, schedule: Schedule, results: 
     """Return the crew that performs the steps: threads of this process, unless the world has another one for them."""
     parts = context, planned.inputs, schedule, results
     other = None if context.world.crew is None or planned.plan.has_moves else context.world.crew(*parts)
-    return other or Crew(*parts)
+    crew = other or Crew(*parts)
+    crew.retries = StepRetries(context, planned.run_id, planned.lease)
+    return crew
 
 
 def work_off(

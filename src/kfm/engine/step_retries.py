@@ -10,6 +10,7 @@ from kfm.retries.policy import Policy
 
 if TYPE_CHECKING:
     from kfm.engine.run_context import RunContext
+    from kfm.model.records import Lease
     from kfm.retries.budget import Budget
 
 LONGEST_S = 60.0  # the most seconds between two attempts of a step
@@ -18,11 +19,12 @@ BUDGET = BudgetRules(tokens=100, ratio=0.5, per_minute=10)
 
 
 class StepRetries:
-    """The retries of the steps of one run. Threads share it."""
+    """The retries of the steps of one run. Threads share it. A worker of a cluster performs steps once, without the
+    lease of the run."""
 
-    def __init__(self, context: RunContext) -> None:
+    def __init__(self, context: RunContext, run_id: str = "", lease: Lease | None = None) -> None:
         updater = context.updater
-        self._context = context
+        self._state = context.world.state
         # The author declares the waits, so they are fixed: the steps of one run need no spreading.
         self._policy = Policy(
             attempts=updater.retries + 1,
@@ -32,7 +34,14 @@ class StepRetries:
             on=(Unavailable, *updater.retry_on),
             statuses=None,
         )
-        self._budget = _budget(context) if updater.retries else None
+        self._lease = lease
+        self._switches = context.switches_of(run_id) if run_id else context.switches
+        self._budget: Budget | None = None
+        if updater.retries:
+            from kfm.retries.shared_guards import SharedBudget
+
+            holder = "" if lease is None else lease.holder
+            self._budget = SharedBudget(context.world.state, f"step/{updater.id}", BUDGET, who=holder)
 
     def succeeded(self) -> None:
         if self._budget is not None:
@@ -61,15 +70,5 @@ class StepRetries:
 
     def check_open(self) -> None:
         """Raise Frozen if a freeze flag is set, Cancelled if the run was cancelled, Fenced if another worker has it."""
-        context, run = self._context, self._context.reached.run
-        switches = context.switches if run is None else context.switches_of(run.run_id)
-        with context.world.state.transaction(context.reached.lease, durable=False, switches=switches):
+        with self._state.transaction(self._lease, durable=False, switches=self._switches):
             pass
-
-
-def _budget(context: RunContext) -> Budget:
-    from kfm.retries.shared_guards import SharedBudget
-
-    lease = context.reached.lease
-    holder = "" if lease is None else lease.holder
-    return SharedBudget(context.world.state, f"step/{context.updater.id}", BUDGET, who=holder)

@@ -170,7 +170,7 @@ def _known_budgets(session: Session) -> set[str]:
 def _breaker_row(found: BreakerState) -> BreakerRow:
     until = rfc3339(found.until_ms) if found.until_ms else ""
     return BreakerRow(
-        found.name, found.state, rfc3339(found.since_ms), until, found.failures, found.why, found.who
+        found.name, found.state, rfc3339(found.since_ms), until, found.failures, found.why, _shown(found.who)
     )  # fmt: skip
 
 
@@ -179,4 +179,10 @@ def _budget_row(name: str, found: BudgetState | None, now_ms: int) -> BudgetRow:
     now = counted(found, name, now_ms, rules, 0)
     state = "closed" if now.closed else "granting" if now.tokens >= 1 else "spent"
     since = rfc3339(now.since_ms) if now.since_ms and state != "granting" else ""
-    return BudgetRow(name, state, round(now.tokens, 1), rules.tokens, since, now.granted, now.why, now.who)
+    return BudgetRow(name, state, round(now.tokens, 1), rules.tokens, since, now.granted, now.why, _shown(now.who))
+
+
+def _shown(who: str) -> str:
+    """Return a person as stored, and a process by its machine and number alone."""
+    parts = who.split(":")
+    return f"{parts[0]}, process {parts[1]}" if len(parts) == 5 and parts[1].isdigit() else who

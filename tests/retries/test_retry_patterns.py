@@ -420,6 +420,17 @@ def test_a_budget_grants_its_tokens_and_is_filled_by_successes_and_time() -> Non
             budget.take("unavailable")  # it never holds more than its tokens
 
 
+def test_ten_tenths_of_a_token_are_a_token() -> None:
+    clock = FixedClock(0)
+    for budget in budgets(BudgetRules(tokens=1, ratio=0.1, per_minute=0), clock):
+        budget.take("unavailable")
+        with pytest.raises(BudgetSpent):
+            budget.take("unavailable")
+        for _ in range(10):
+            budget.give_back()
+        budget.take("unavailable")
+
+
 def test_an_answer_that_will_not_change_closes_a_half_open_breaker() -> None:
     clock = Naps()
     breaker = LocalBreaker("it", BreakerRules(failures=1, pause_s=10), clock=clock)

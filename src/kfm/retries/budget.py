@@ -9,6 +9,7 @@ the same.
 from __future__ import annotations
 
 import threading
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -53,15 +54,21 @@ class Budget(Protocol):
         """Note that a call succeeded. This only counts in memory."""
 
 
+def tokens_at(budget: BudgetState, now_ms: int, rules: BudgetRules, given: float) -> float:
+    """Return the tokens now: with what time and successes gave back since they were counted."""
+    passed_ms = max(now_ms - budget.at_ms, 0)  # a clock that was set back takes nothing away
+    if budget.closed:
+        return 0.0
+    return round(min(rules.tokens, budget.tokens + given + rules.per_minute * passed_ms / 60_000), 6)
+
+
 def counted(budget: BudgetState | None, name: str, now_ms: int, rules: BudgetRules, given: float) -> BudgetState:
     """Return the budget with what time and successes gave back since it was last counted."""
     if budget is None:
         return BudgetState(name=name, tokens=rules.tokens, at_ms=now_ms)
     if budget.closed:
         return budget
-    passed_ms = max(now_ms - budget.at_ms, 0)  # a clock that was set back takes nothing away
-    tokens = min(rules.tokens, budget.tokens + given + rules.per_minute * passed_ms / 60_000)
-    return msgspec.structs.replace(budget, tokens=round(tokens, 6), at_ms=now_ms)
+    return msgspec.structs.replace(budget, tokens=tokens_at(budget, now_ms, rules, given), at_ms=now_ms)
 
 
 def taken(
@@ -79,14 +86,20 @@ def taken(
 
 def spent(budget: BudgetState) -> BudgetSpent:
     """Return the error for a retry that got no token."""
-    if budget.closed:
-        return BudgetSpent(
-            f"no retry: the retry budget {budget.name} was closed by {budget.who or 'a person'}",
-            hint=f"see `kfm budgets`; `kfm budgets reset {budget.name} --reason …` opens it",
+    message, hint = _words(budget.name, budget.closed, budget.who, budget.since_ms)
+    return BudgetSpent(message, hint=hint)
+
+
+@lru_cache(maxsize=64)  # in a storm the same budget is asked thousands of times
+def _words(name: str, closed: bool, who: str, since_ms: int) -> tuple[str, str]:
+    if closed:
+        return (
+            f"no retry: the retry budget {name} was closed by {who or 'a person'}",
+            f"see `kfm budgets`; `kfm budgets reset {name} --reason …` opens it",
         )
-    return BudgetSpent(
-        f"no retry: the retry budget {budget.name} has been used up since {rfc3339(budget.since_ms)}",
-        hint="successes and time fill it again; see `kfm budgets`",
+    return (
+        f"no retry: the retry budget {name} has been used up since {rfc3339(since_ms)}",
+        "successes and time fill it again; see `kfm budgets`",
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING
 
-from kfm.retries.budget import BudgetRules, spent, taken
+from kfm.retries.budget import BudgetRules, spent, taken, tokens_at
 from kfm.retries.circuit import (
     BreakerRules,
     Passed,
@@ -123,10 +123,9 @@ class SharedBudget:
 
     def take(self, why: str) -> None:
         known = self._state.budgets.get(self.name)
-        if known is not None and (known.closed or known.since_ms):  # most likely still empty: then nothing is written
-            granted, budget = taken(known, self.name, self._state.now_ms(), self.rules, self._given, why, self._who)
-            if not granted:
-                raise spent(budget)
+        # A budget that was found empty is most likely still empty: then nothing is written.
+        if known is not None and known.since_ms and tokens_at(known, self._state.now_ms(), self.rules, self._given) < 1:
+            raise spent(known)
         given, self._given = self._given, 0.0
         with self._state.transaction(durable=False) as tx:
             granted, budget = taken(

@@ -169,7 +169,7 @@ class Course:
 
     def succeeded(self) -> None:
         retrying = self.retrying
-        if self._passed is not None and self._passed.noted and retrying.breaker is not None:
+        if self._passed is not None and retrying.breaker is not None:
             with suppress(Exception):  # what succeeded stays so, also if the state cannot be written
                 retrying.breaker.succeeded(self._passed)
         if retrying.budget is not None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from copy import copy
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from kfm.clock import Clock, SystemClock
@@ -64,6 +65,12 @@ class Retrying:
         self._key = key
         self._asleep = asleep
         self._blocks = any(each is not None and each.blocks for each in (breaker, budget)) or stop is not None
+
+    def with_policy(self, policy: Policy) -> Retrying:
+        """Return the same with another policy."""
+        other = copy(self)
+        other.policy = policy
+        return other
 
     # -- what a course asks
 

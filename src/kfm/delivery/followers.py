@@ -20,7 +20,6 @@ from kfm.model.outbox_messages import DeadLetter, Letter, Stopped, is_followed
 from kfm.model.ports import Lock, Log, Sink, State, Tx
 from kfm.model.public_run import PublicRun
 from kfm.model.records import LedgerEntry
-from kfm.retries.policy import Policy
 
 T = TypeVar("T")
 ENTRIES = 256  # ledger entries between two moves of the cursor
@@ -127,6 +126,8 @@ def _note(state: State, sink: str, problem: KfmError | None, now: int) -> None:
             return
         before = state.outbox.stopped(sink)
         tries = before.tries + 1 if before else 1
+        from kfm.retries.policy import Policy  # most sinks answer
+
         # Fixed pauses: one process at a time notifies a sink, under its lock.
         wait = round(Policy(first_s=1, longest_s=LATEST_MS / 1000, jitter=0).wait_s(tries) * 1000)
         since = before.since if before else rfc3339(now)

@@ -24,7 +24,6 @@ from kfm.model.records import (
     Segment,
     Trigger,
 )
-from kfm.model.retries.retry_records import BreakerState, BudgetState
 from kfm.model.schedules import Tick
 from kfm.store.codec import ArchivePlace
 
@@ -174,11 +173,11 @@ CATALOGUE = (
     ),
     StateTable(
         "breakers", "the circuit breakers that have failures or are open, for all processes together",
-        "the operation, such as `source/` and a host", BreakerState, node=False,
+        "the operation, such as `source/` and a host", "BreakerState", node=False,
     ),
     StateTable(
         "budgets", "the tokens that each operation has left for retries, for all processes together",
-        "the operation, such as `source/` and a host", BudgetState, node=False,
+        "the operation, such as `source/` and a host", "BudgetState", node=False,
     ),
 )  # fmt: skip
 VITAL = tuple(table.name for table in CATALOGUE if table.vital)

@@ -57,6 +57,7 @@ bench: $(STAMP) ## measure against peers, into bench/results
 	@$(PY) bench/looks.py
 	@$(PY) bench/jobs.py
 	@$(PY) bench/bucket.py
+	@$(PY) bench/retries.py
 
 docs: $(STAMP) ## check that links lead somewhere and generated files are current
 	@$(PY) -m tests.project.pages

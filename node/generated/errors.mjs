@@ -89,6 +89,16 @@ export class Moved extends Conflict {
   static exitCode = 6;
 }
 
+export class CircuitOpen extends Unavailable {
+  static code = "circuit.open";
+  static exitCode = 69;
+}
+
+export class BudgetSpent extends Unavailable {
+  static code = "retry.spent";
+  static exitCode = 69;
+}
+
 export class ClusterLost extends Unavailable {
   static code = "cluster.lost";
   static exitCode = 69;
@@ -146,6 +156,8 @@ export const EXIT_CODE_OF = {
   "lease.busy": 6,
   "lease.fenced": 6,
   "ref.moved": 6,
+  "circuit.open": 69,
+  "retry.spent": 69,
   "cluster.lost": 69,
   "corrupt": 65,
   "storage.failed": 74,

@@ -2,7 +2,7 @@
 
 import { Refused } from "../errors.mjs";
 
-export const FORMAT = 9;
+export const FORMAT = 10;
 
 const STEPS = [[4, followTheLedger], [4, keyByDataset], [6, drawTheGraph]];
 

@@ -18,6 +18,8 @@
     │   ├── Fenced           another worker took over the lease; this one may no longer write
     │   └── Moved            a ref does not have the value that the plan expected
     ├── Unavailable      a source or service does not answer: try again later
+    │   ├── CircuitOpen      a circuit breaker is open: the call was not made
+    │   ├── BudgetSpent      the retry budget has no token left: the call was not made again
     │   └── ClusterLost      the cluster that performs the steps is gone: the run stays open, resume it
     └── Broken           the storage failed
         ├── Corrupt          stored bytes differ from the bytes that were written
@@ -146,6 +148,14 @@ class Moved(Conflict):
 class Unavailable(KfmError):
     code = "unavailable"
     exit_code = 69
+
+
+class CircuitOpen(Unavailable):
+    code = "circuit.open"
+
+
+class BudgetSpent(Unavailable):
+    code = "retry.spent"
 
 
 class ClusterLost(Unavailable):

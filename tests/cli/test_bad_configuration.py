@@ -52,6 +52,8 @@ COMMANDS = (
     ("triggers", "drop", "1"),
     ("slo", "list"), ("slo", "show", "a"), ("slo", "override", "a", "--until", "1h", "--reason", "r"),
     ("alerts", "write"),
+    ("breakers",), ("breakers", "open", "a", "--reason", "r"), ("budgets",),
+    ("budgets", "reset", "a", "--reason", "r"),
     ("triggers", "retry", "1"), ("runs", "wal", "last"), ("runs", "telemetry"), ("runs", "compact"),
     ("reconcile", "--public"), ("diff", "rain-gauges"), ("status",),
     ("config", "show"), ("config", "check"),

@@ -18,6 +18,7 @@ from tests.cli.protected import laid_out
 from tests.cli.test_json import BODY, HEADER, SECRET, asked_for, branched, interrupt, with_parts
 from tests.project.bans import ROOT
 from tests.project.mutations import FILES, LEAVES, READS, Command, commands
+from tests.retries.worlds import used_up
 
 GAUGES = "rain-gauges"
 # It listens until it is stopped; tests/api sends it requests, and looks for their triggers.
@@ -161,6 +162,11 @@ def test_every_command_that_changes_something_leaves_an_entry_in_the_ledger(
     did(("runs", "compact"))
     promise(Path(), "gauges-success", dataset=GAUGES)
     did(("slo", "override"), "gauges-success", "--until", "12h")
+    used_up("source/example.org")
+    did(("budgets", "close"), "source/example.org", "--reason", "a storm")
+    did(("budgets", "reset"), "source/example.org", "--reason", "over")
+    did(("breakers", "open"), "source/example.org", "--reason", "a storm")
+    did(("breakers", "close"), "source/example.org", "--reason", "over")
     did(("backup",), "backups")
     did(("move",), "--to", "file:elsewhere", "--edit")
     accepted_by_both(kfm)

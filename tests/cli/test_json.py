@@ -21,6 +21,7 @@ from tests.app.objectives.site import promise
 from tests.cli.protected import laid_out
 from tests.project.json_shapes import ERROR, NOT_JSON, SHAPES
 from tests.project.reference import commands
+from tests.retries.worlds import used_up
 from tests.sampling import sampled
 
 from .conftest import Kfm
@@ -120,6 +121,8 @@ LINES = {
     "kfm slo show": ["slo", "show", "gauges-success"],
     "kfm slo override": ["slo", "override", "gauges-success", "--until", "12h"],
     "kfm alerts write": ["alerts", "write", "--to", "rules.yml"],
+    "kfm breakers": ["breakers"],
+    "kfm budgets": ["budgets"],
     "kfm backup": ["backup", "../backups"],
     "kfm restore": ["restore", "../backups", "--verify"],
     "kfm move": ["move", "--to", "jsonl:.kfm/state.jsonl"],
@@ -235,6 +238,8 @@ def laid_before(name: str, ran: Kfm) -> None:
         assert ran("hotfix", "new", "title", "rain-gauges", "--set", "title=Gauges").code == 0
     if name == "kfm hotfix list":
         assert ran("hotfix", "apply", "hotfixes/title.yml", "--reason", "a test").code == 0
+    if name in ("kfm breakers", "kfm budgets"):
+        used_up("source/example.org")
     if name == "kfm catalog validate":
         Path("document.json").write_text("{}")
 

@@ -99,7 +99,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("reconcile", "--public"),
     ("reconcile", "gauges"),
     ("catalog", "show"),
-    ("sinks",),
+    *((name,) for name in ("sinks", "breakers", "budgets")),
     ("reconcile",),
     ("catalog", "validate", "message.json"),
     ("lineage", "graph"),

@@ -7,6 +7,7 @@ from tests.project.job_shapes import JOBS
 from tests.project.json_when import RUNS, WHEN
 from tests.project.json_when import Shape as Shape
 from tests.project.promotion_shapes import promotion
+from tests.project.retry_shapes import RETRIES
 
 _CHECK = "`check`, `ok`, `found`, `why`"
 
@@ -531,6 +532,7 @@ SHAPES: dict[str, Shape] = {
     ),
     "kfm slo override": Shape(RUNS),
     "kfm alerts write": Shape({"written": "the file, with `--to`", "objectives": "the names of those in it"}),
+    **RETRIES,
     "kfm backup": Shape(
         {
             "backup": "its name",

@@ -68,6 +68,10 @@ LEAVES: dict[Command, Left] = {
     ("attest",): Left("attest"),
     ("reconcile", "--repair"): Left("repair", "if something differed that can be repaired; before the first change"),
     ("sinks", "retry"): Left("sinks", "if the sink took something that it did not have; no sink follows it"),
+    ("breakers", "open"): Left("breakers", "before the change"),
+    ("breakers", "close"): Left("breakers", "before the change"),
+    ("budgets", "close"): Left("budgets", "before the change"),
+    ("budgets", "reset"): Left("budgets", "before the change"),
     ("move",): Left("move", "one for each attempt, before the first change; it moves with the rest"),
     ("slo", "override"): Left("override", "with a key list, signed by a steward"),
     ("backup",): Left("backup", "before the state is read"),
@@ -121,6 +125,8 @@ READS = frozenset(
         *(("audit", name) for name in ("verify", "prove", "consistency")),
         ("reconcile",),
         ("sinks",),
+        ("breakers",),
+        ("budgets",),
         ("search",),
     }
 )
@@ -129,8 +135,8 @@ READS = frozenset(
 def commands(
     parser: argparse.ArgumentParser | None = None, above: Command = ()
 ) -> Iterator[tuple[Command, str | None]]:
-    """Every command of the parser, with its default reason: None if it takes none, empty if it wants one. `retry` and
-    `--repair` change what the same command without them only shows."""
+    """Every command of the parser, with its default reason: None if it takes none, empty if it wants one. `retry`,
+    `--repair`, `open`, `close` and `reset` change what the same command without them only shows."""
     parser = parser or build()
     below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     for action in below:
@@ -141,8 +147,10 @@ def commands(
     yield above, parser.get_default("default_reason")
     for action in parser._actions:
         changes = [*(action.choices or ()), *action.option_strings]
-        if above in (("sinks",), ("reconcile",)) and (word := next(iter({"retry", "--repair"} & set(changes)), "")):
-            yield (*above, word), parser.get_default("default_reason")
+        if above in (("sinks",), ("reconcile",), ("breakers",), ("budgets",)):
+            for word in changes:
+                if word in ("retry", "--repair", "open", "close", "reset"):
+                    yield (*above, word), parser.get_default("default_reason")
 
 
 def page() -> str:

@@ -48,6 +48,7 @@ TABLE: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "workers": (1, ("tests/workers",)),
     "queue": (1, ("tests/app/jobs_queue",)),
+    "retries": (1, ("tests/retries",)),
     "move": (1, ("tests/app/move", "tests/app/backup", "tests/app/interventions")),
     "objectives": (1, ("tests/app/objectives",)),
     "scheduling": (2, ("tests/scheduling", "tests/app/daemon", "tests/app/dependencies")),

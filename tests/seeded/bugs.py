@@ -28,6 +28,7 @@ from tests.seeded.public_pages import PUBLIC_PAGES
 from tests.seeded.queue_bugs import QUEUED
 from tests.seeded.readers import READERS
 from tests.seeded.recorded import RECORDED
+from tests.seeded.retry_bugs import RETRIES
 from tests.seeded.server_bugs import SERVERS
 from tests.seeded.slips import STEWARD_SLIPS
 from tests.seeded.steward_claims import STEWARDS
@@ -43,6 +44,7 @@ BUGS: dict[str, Bug] = {
     **MENDED,
     **MOVES,
     **BACKUPS,
+    **RETRIES,
     **ADDED,
     **JOB_BUGS,
     **OBJECTIVE_BUGS,

@@ -502,10 +502,10 @@ CLAIMS: dict[str, Bug] = {
         f"{GATE}::test_what_is_declared_today_decides_whatever_the_version_was_made_under",
     ),
     "P5": Bug(
-        "kfm.engine.execute:Crew._wait_before_next",
-        "attempt > updater.retries",
-        "attempt",
-        "tests/cli/test_continued.py::test_what_is_unavailable_is_tried_again_as_often_as_declared",
+        "kfm.retries.shared_guards:SharedBudget.take",
+        "tx.budgets.keep(budget)",
+        "pass",
+        "tests/retries/test_shared_retries.py::test_in_a_storm_the_attempts_are_at_most_the_calls_and_the_budget",
     ),
     "P6": Bug(
         "kfm.engine.lineage_stage:trace",

@@ -118,6 +118,8 @@ GROUPS = (
             Command("slo", "Show objectives, error budgets and what they close; override one"),
             Command("alerts", "Write rules for Prometheus, made of the objectives"),
             Command("sinks", "Show how far each sink was notified, and what it refused"),
+            Command("breakers", "Show which operations are refused because they kept failing"),
+            Command("budgets", "Show how many retries each operation has left"),
             Command("backup", "Copy state and objects elsewhere, while others work"),
             Command("restore", "Make an installation out of a backup"),
             Command("move", "Carry the state or the objects to another place, and back"),

@@ -26,7 +26,7 @@ ENTRIES = 256  # ledger entries between two moves of the cursor
 LETTERS = 1000  # messages in one batch, unless the sink wants more
 PATIENCE = 1000  # hundredths of a second to wait for another process that notifies the same sink
 TURNS = 3  # in which a report is made again whose lock another process took over meanwhile
-SOONEST_MS, LATEST_MS = 1_000, 3_600_000  # pauses between two tries of a sink that does not answer
+LATEST_MS = 3_600_000  # the longest pause between two tries of a sink that does not answer
 
 
 class Follower(NamedTuple):
@@ -126,7 +126,10 @@ def _note(state: State, sink: str, problem: KfmError | None, now: int) -> None:
             return
         before = state.outbox.stopped(sink)
         tries = before.tries + 1 if before else 1
-        wait = min(LATEST_MS, SOONEST_MS << min(tries - 1, 20))
+        from kfm.retries.policy import Policy  # most sinks answer
+
+        # Fixed pauses: one process at a time notifies a sink, under its lock.
+        wait = round(Policy(first_s=1, longest_s=LATEST_MS / 1000, jitter=0).wait_s(tries) * 1000)
         since = before.since if before else rfc3339(now)
         tx.outbox.note_stopped(
             sink, Stopped(tries=tries, since=since, not_before=now + wait, code=problem.code, message=problem.message)

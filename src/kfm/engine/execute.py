@@ -24,7 +24,8 @@ from kfm.engine.run_journal import CLOSING, SettledPlan
 from kfm.engine.stage_results import Executed, Planned
 from kfm.engine.step_reader import StepReader
 from kfm.engine.step_results import Done, Results
-from kfm.errors import Broken, Conflict, KfmError, StepFailed, Unavailable, place_of
+from kfm.engine.step_retries import StepRetries
+from kfm.errors import Broken, Conflict, Frozen, KfmError, StepFailed, place_of
 from kfm.model.ports import INLINE_MAX, State
 from kfm.model.records import RefMove, SourceRef, Step
 from kfm.model.updater import Output, Updater
@@ -43,7 +44,6 @@ QUICK_S = 0.00005  # quicker steps run in this thread: more threads would only w
 PAUSE_S = 0.002  # a pause of a busy machine up to this long does not make a step slow
 BRISK_S = 0.1  # after a full window that took less, the next one is larger
 FIRST_WINDOW = 512
-LONGEST_S = 60.0  # the most seconds between two attempts of a step
 
 
 def execute(context: RunContext, planned: Planned) -> Executed:
@@ -69,7 +69,9 @@ def crew_of(context: RunContext, planned: Planned, schedule: Schedule, results: 
     """Return the crew that performs the steps: threads of this process, unless the world has another one for them."""
     parts = context, planned.inputs, schedule, results
     other = None if context.world.crew is None or planned.plan.has_moves else context.world.crew(*parts)
-    return other or Crew(*parts)
+    crew = other or Crew(*parts)
+    crew.retries = StepRetries(context, planned.run_id, planned.lease)
+    return crew
 
 
 def work_off(
@@ -170,7 +172,9 @@ def give_up(context: RunContext, planned: Planned, crew: Crew, results: Results,
             raise problem
     with context.world.state.transaction(planned.lease) as tx:
         context.world.keep_rows(tx, crew.take_rows())
-        failed = crew.take_retried() + [(position, problem.code) for position, problem in crew.failures]
+        # A step that a freeze stopped has not failed: the run goes on after the thaw.
+        ended = [(at, problem.code) for at, problem in crew.failures if not isinstance(problem, Frozen)]
+        failed = crew.take_retried() + ended
         planned.journal.append(tx, results, ["EXECUTE"], done=finished, failed=failed)
     raise crew.failures[0][1]
 
@@ -277,6 +281,7 @@ class Crew:
         self._given: set[str] = set()  # digests of the waiting rows, and of rows taken shortly before
         self._news = threading.Condition()
         self.failures: list[tuple[int, KfmError]] = []
+        self.retries = StepRetries(context)
         self._retried: list[tuple[int, str]] = []  # failed attempts of steps that were tried again
         self._interrupt: list[BaseException] = []
         self.in_flight = 0
@@ -405,6 +410,7 @@ class Crew:
                 if self._context.grids:
                     self._say_of_grid(position, digest)
                 self._finished.append(((position, digest, size, media_type), None))
+            self.retries.succeeded()
         except KfmError as problem:
             return self._failed(position, problem, self._placed(position, step, problem), attempt)
         except (Exception, SystemExit) as problem:  # code that exits has failed
@@ -420,26 +426,24 @@ class Crew:
 
     def _failed(self, position: int, problem: BaseException, failure: KfmError, attempt: int) -> bool:
         """Return True if the step has failed for good, or False after the pause before its next attempt."""
-        wait = self._wait_before_next(position, self._is_passing(problem), failure, attempt)
-        if wait is None:
-            self.failures.append((position, failure))
+        try:
+            wait = self._wait_before_next(position, self.retries.is_passing(problem), failure, attempt)
+            while wait > 0 and not self.failures:  # in short pieces: a step that failed for good ends this wait
+                self._context.world.clock.sleep(min(wait, FLUSH_S))
+                wait -= FLUSH_S
+            self.retries.check_open()  # a freeze may have come during the wait
+        except KfmError as final:
+            self.failures.append((position, final))
             return True
-        while wait > 0 and not self.failures:  # in short pieces: a step that failed for good ends this wait
-            self._context.world.clock.sleep(min(wait, FLUSH_S))
-            wait -= FLUSH_S
         return False
 
-    def _is_passing(self, problem: BaseException) -> bool:
-        """Return whether this error may be gone at the next attempt."""
-        passing = isinstance(problem, (Unavailable, *self._context.updater.retry_on))
-        return passing and not isinstance(problem, (Broken, Conflict))
-
-    def _wait_before_next(self, position: int, passing: bool, failure: KfmError, attempt: int) -> float | None:
-        """Return the seconds before the next attempt, which is recorded as due; None if there is none."""
+    def _wait_before_next(self, position: int, passing: bool, failure: KfmError, attempt: int) -> float:
+        """Return the seconds before the next attempt, which is recorded as due. Raise the failure, or another error, if
+        there is none."""
         context, updater = self._context, self._context.updater
-        if not passing or attempt > updater.retries or self.failures:
-            return None
-        wait: float = min(updater.backoff_s * 2 ** (attempt - 1), LONGEST_S)
+        if self.failures:
+            raise failure
+        wait = self.retries.wait_s(passing, failure, attempt)
         with self._news:
             self._results.retries += 1
             self._retried.append((position, failure.code))

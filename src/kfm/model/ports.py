@@ -34,12 +34,13 @@ from kfm.model.records import (
     Segment,
     Trigger,
 )
-from kfm.model.schedules import Tick
 
 if TYPE_CHECKING:
     from kfm.model.jobs.job_ports import Bell as Bell
     from kfm.model.jobs.job_ports import Jobs as Jobs
     from kfm.model.jobs.job_ports import JobsTx as JobsTx
+    from kfm.model.retries.retry_records import Breakers, BreakersTx, Budgets, BudgetsTx
+    from kfm.model.schedules import Ticks, TicksTx
 
 INLINE_MAX = 64 * 1024  # objects up to this size are stored in the state and commit with it
 
@@ -271,22 +272,6 @@ class OrdersTx(Orders, Protocol):
     def keep(self, request: str, body: bytes) -> None: ...
 
 
-class Ticks(Protocol):
-    """The claimed instants of schedules."""
-
-    def last(self, schedule_id: str) -> Tick | None: ...
-
-    def of(self, schedule_id: str, *, limit: int = -1) -> Iterator[Tick]:
-        """Yield the ticks of a schedule, newest first."""
-
-    def newest(self) -> Tick | None:
-        """Return the tick that was claimed last, over all schedules."""
-
-
-class TicksTx(Ticks, Protocol):
-    def keep(self, tick: Tick, *, forget_before_ms: int) -> None: ...
-
-
 class Leases(Protocol):
     """Which worker works on which scope."""
 
@@ -401,6 +386,12 @@ class Tx(Protocol):
     def ticks(self) -> TicksTx: ...
 
     @property
+    def breakers(self) -> BreakersTx: ...
+
+    @property
+    def budgets(self) -> BudgetsTx: ...
+
+    @property
     def jobs(self) -> JobsTx: ...
 
     def objects(self, rows: Iterable[tuple[str, bytes]]) -> None: ...
@@ -447,6 +438,12 @@ class State(Protocol):
 
     @property
     def ticks(self) -> Ticks: ...
+
+    @property
+    def breakers(self) -> Breakers: ...
+
+    @property
+    def budgets(self) -> Budgets: ...
 
     @property
     def jobs(self) -> Jobs: ...

@@ -1,8 +1,9 @@
-"""Schedules: when a dataset is to be updated, as declared, and the ticks that result."""
+"""Schedules: when a dataset is to be updated, as declared, the ticks that result, and the port that stores them."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterator
+from typing import Literal, Protocol
 
 from kfm.model.records import Record
 
@@ -84,3 +85,19 @@ class Tick(Record, frozen=True):
     trigger_id: str = ""
     missed: int = 0  # earlier instants that no process claimed and that will not run
     mark: str = ""  # static: the digest it was run for; others: how far the ledger was read
+
+
+class Ticks(Protocol):
+    """The claimed instants of schedules."""
+
+    def last(self, schedule_id: str) -> Tick | None: ...
+
+    def of(self, schedule_id: str, *, limit: int = -1) -> Iterator[Tick]:
+        """Yield the ticks of a schedule, newest first."""
+
+    def newest(self) -> Tick | None:
+        """Return the tick that was claimed last, over all schedules."""
+
+
+class TicksTx(Ticks, Protocol):
+    def keep(self, tick: Tick, *, forget_before_ms: int) -> None: ...

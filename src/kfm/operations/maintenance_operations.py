@@ -85,6 +85,22 @@ class RetrySink(Maintenance):
     job_type = "operation.sinks"
 
 
+class ChangeBreaker(Maintenance):
+    """An operator opened or closed a circuit breaker."""
+
+    id = "kfm-breakers"
+    op = "breakers"
+    job_type = "operation.breakers"
+
+
+class ChangeBudget(Maintenance):
+    """An operator closed or reset a retry budget."""
+
+    id = "kfm-budgets"
+    op = "budgets"
+    job_type = "operation.budgets"
+
+
 class TakeBackup(Maintenance):
     """A backup is about to be taken."""
 

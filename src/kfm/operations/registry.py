@@ -22,6 +22,8 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
     from kfm.operations.maintenance_operations import (
         Attest,
         BuildCatalog,
+        ChangeBreaker,
+        ChangeBudget,
         Compact,
         HandleJob,
         HandleTriggers,
@@ -43,5 +45,6 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
         *(Labelling, Masking, Deploying, Reviewing),
         *(Backfilling, Propose, Adopt, Sweep, Overriding),
         *(Repair, Compact, Attest, BuildCatalog, RetrySink, HandleJob, HandleTriggers, Relocate, TakeBackup, Restore),
+        *(ChangeBreaker, ChangeBudget),
     )
     return {kind.op: kind for kind in kinds}

@@ -1,5 +1,5 @@
 """The state as repositories over any Tables: refs, journal, ledger, lineage, inbox, outbox, leases, runs, ticks, jobs,
-change requests and protected data.
+change requests, protected data, breakers and budgets.
 
 Every rule that must hold in the same transaction as its effect is implemented here once: fencing, freezing,
 compare-and-swap of refs, write-once receipts, the chain of the ledger. A backend only stores bytes.
@@ -32,6 +32,7 @@ from kfm.store.ticks import Ticks, TicksTx
 
 if TYPE_CHECKING:
     from kfm.store.job_table import Jobs, JobsTx
+    from kfm.store.retries.retry_tables import Breakers, BreakersTx, Budgets, BudgetsTx
 
 PLACE = "place"  # the key in `meta` of the row that `kfm move` writes
 
@@ -77,6 +78,18 @@ class StoredState:
         from kfm.store.job_table import Jobs  # most installations have no job
 
         return Jobs(self)
+
+    @cached_property
+    def breakers(self) -> Breakers:
+        from kfm.store.retries.retry_tables import Breakers  # most commands retry nothing
+
+        return Breakers(self)
+
+    @cached_property
+    def budgets(self) -> Budgets:
+        from kfm.store.retries.retry_tables import Budgets
+
+        return Budgets(self)
 
     def has_jobs(self) -> bool:
         return next(iter(self.tables.scan("jobs", limit=1)), None) is not None
@@ -291,6 +304,18 @@ class StoredTx:
         from kfm.store.job_table import JobsTx
 
         return JobsTx(self._state)
+
+    @property
+    def breakers(self) -> BreakersTx:
+        from kfm.store.retries.retry_tables import BreakersTx
+
+        return BreakersTx(self._state)
+
+    @property
+    def budgets(self) -> BudgetsTx:
+        from kfm.store.retries.retry_tables import BudgetsTx
+
+        return BudgetsTx(self._state)
 
     def flush(self) -> None:
         self._state.keep_counters()

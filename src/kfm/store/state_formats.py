@@ -17,7 +17,7 @@ from kfm.model.lineage_edges import made_by
 from kfm.model.ports import Tables
 from kfm.model.records import Receipt
 
-FORMAT = 9
+FORMAT = 10
 
 
 def _follow_the_ledger(tables: Tables) -> None:

@@ -171,5 +171,13 @@ CATALOGUE = (
         "`open/`, `dead/` or `done/` and the id of the trigger, or `id/` and the id of the job",
         "JobState; for `id/` the id of the trigger", node=False,
     ),
+    StateTable(
+        "breakers", "the circuit breakers that have failures or are open, for all processes together",
+        "the operation, such as `source/` and a host", "BreakerState", node=False,
+    ),
+    StateTable(
+        "budgets", "the tokens that each operation has left for retries, for all processes together",
+        "the operation, such as `source/` and a host", "BudgetState", node=False,
+    ),
 )  # fmt: skip
 VITAL = tuple(table.name for table in CATALOGUE if table.vital)

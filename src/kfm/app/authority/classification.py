@@ -19,6 +19,7 @@ from kfm.model.operation_target import REF
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kfm.app.session.retry_guards import SourceGuards
     from kfm.app.session.session import Session
     from kfm.config import Config
     from kfm.engine.cluster.cluster_crew import ClusterCrew
@@ -65,8 +66,15 @@ def open_source(session: Session, dataset: str, uri: str, config: Config | None 
     configuration, sets for it."""
     declared = (config or session.config).datasets.get(dataset)
     protection = partial(protection_for, session)
-    reach = SourceOpener(session.resolved, session.clock, session.log, protection, dry=session.mode == "dry")
+    dry, guards = session.mode == "dry", partial(_guards, session)
+    reach = SourceOpener(session.resolved, session.clock, session.log, protection, dry=dry, guards=guards)
     return reach.open(dataset, declared, uri)
+
+
+def _guards(session: Session, dataset: str, uri: str) -> SourceGuards | None:
+    from kfm.app.session.retry_guards import source_guards  # most installations set no retries
+
+    return source_guards(session, dataset, uri)
 
 
 def world_of(session: Session, dataset: str, recorded: DatasetSettings | None = None) -> World:

@@ -21,7 +21,7 @@ from kfm.app.backup.backup_record import BackupRecord, BackupTable, rows_in
 from kfm.app.maintenance.maintenance_records import record as record_maintenance
 from kfm.app.move.move_claim import Claim, claimed, now_of
 from kfm.app.move.state_move import check_ledger
-from kfm.app.move.table_copy import COPIED, Row, RowSum, copy_rows, rows_of, sums_of
+from kfm.app.move.table_copy import COPIED, Row, RowSum, TableSum, copy_rows, rows_of, sums_of
 from kfm.app.runs.execution import problem_of
 from kfm.app.runs.run_control import run_operation
 from kfm.app.session.backends import open_objects_at, open_tables_at
@@ -93,7 +93,7 @@ def restore(
         for each in record.tables:
             rows = _checked(place, each, progress)
             copy_rows(rows, tables, each.table, arriving.write, lambda _rows: arriving.beat())
-        if sums_of(tables) != record.sums():
+        if sums_of(tables) != _expected(record):
             raise Corrupt("the restored rows are not those of the backup", hint="check the disk, then restore again")
         check_ledger(resolved, tables, clock, "of the restored state")
         arriving.beat()
@@ -108,6 +108,12 @@ def restore(
         with suppress(KfmError):
             tables.close()
     return Restored(sum(each.rows for each in record.tables), objects, withdrawn, done=True)
+
+
+def _expected(record: BackupRecord) -> list[TableSum]:
+    """Return the sums of all tables after the restore: those that an older format lacks are empty."""
+    known = {each.table: each for each in record.sums()}
+    return [known.get(name) or RowSum(name).found() for name in COPIED]
 
 
 def _arrive(tables: Tables, name: str, url: str, clock: Clock) -> Claim:

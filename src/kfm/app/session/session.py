@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kfm.crypto.change_request import Order
     from kfm.engine.protected.protection import Protection
     from kfm.model.records import Effect, Receipt
+    from kfm.retries.shared_guards import SharedBudget
     from kfm.store.readers.archive import Archive
 
 Progress = Callable[[str, int, int], None]
@@ -83,6 +84,7 @@ class Session(msgspec.Struct, eq=False, kw_only=True, weakref=True):
     left_files: list[str] = msgspec.field(default_factory=list)  # files in the place of pages that KFM did not write
     moved: str = ""  # a warning about the places of the state, its objects and its published files
     is_new: bool = False  # no transaction has written the places yet
+    retry_budgets: dict[str, SharedBudget] = msgspec.field(default_factory=dict)  # used so far, by operation
     made_archive: Archive | None = None  # see `archive`
     made_wake_up: WakeUp | None = None  # see `wake_up`
 

@@ -20,6 +20,7 @@ from kfm.model.secret import Secret
 from kfm.sources import open_source, scheme_of
 
 if TYPE_CHECKING:
+    from kfm.app.session.retry_guards import SourceGuards
     from kfm.clock import Clock
     from kfm.config import DatasetConfig, Resolved
     from kfm.config.source_settings import SourceConfig
@@ -42,16 +43,18 @@ class SourceOpener:
         protection_of: Callable[[str], Protection | None],
         *,
         dry: bool,
+        guards: Callable[[str, str], SourceGuards | None] = lambda _dataset, _uri: None,
     ) -> None:
         self._resolved = resolved
         self._clock = clock
         self._log = log
         self._protection_of = protection_of
         self._dry = dry
+        self._guards = guards
 
     def open(self, dataset: str, declared: DatasetConfig | None, uri: str) -> Source:
         """Return the reader of an address for a dataset, with its retries, secrets and decompression."""
-        reader = self._reader(uri)
+        reader = self._reader(dataset, uri)
         sources = declared.sources if declared is not None else {}
         if any(source.headers or source.query for source in sources.values()):
             from kfm.sources.source_secrets import SecretSource
@@ -66,7 +69,7 @@ class SourceOpener:
             )
         return reader
 
-    def _reader(self, uri: str) -> Source:
+    def _reader(self, dataset: str, uri: str) -> Source:
         scheme, network = scheme_of(uri), self._resolved.config.network
         if scheme == "s3":
             from kfm.sources.http import HttpSource
@@ -80,7 +83,14 @@ class SourceOpener:
         if network.retries:
             from kfm.sources.retry import RetrySource
 
-            reader = RetrySource(reader, network.retries, self._clock, self._tell)
+            guards = self._guards(dataset, uri)
+            if guards is None:
+                reader = RetrySource(reader, network.retries, self._clock, self._tell)
+            else:
+                breaker, budget = guards.breaker, guards.budget
+                reader = RetrySource(
+                    reader, network.retries, self._clock, self._tell, breaker=breaker, budget=budget, stop=guards.halt
+                )
         return _IdleSource(reader)
 
     def _tell(self, source: str, attempt: int, wait_ms: int, problem: KfmError) -> None:

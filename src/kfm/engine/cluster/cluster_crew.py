@@ -176,8 +176,6 @@ class ClusterCrew(Crew):
             if found.problem is not None:
                 failure = raised(found.problem)
                 wait = self._wait_before_next(position, found.problem.passing, failure, attempt)
-                if wait is None:
-                    raise failure
                 self._sent[position] = step, attempt + 1
                 self._later.append((self._context.world.clock.monotonic() + wait, position))
                 return

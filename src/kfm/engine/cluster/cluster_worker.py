@@ -75,7 +75,7 @@ class _StepCrew(Crew):
         self._is_empty = True  # the run looks at its current version
 
     def _failed(self, position: int, problem: BaseException, failure: KfmError, attempt: int) -> bool:  # noqa: ARG002
-        self._passing = self._is_passing(problem)
+        self._passing = self.retries.is_passing(problem)
         self.failures.append((position, failure))
         return True
 

@@ -117,6 +117,7 @@ GROUPS = (
             Command("sinks", "Show how far each sink was notified, and what it refused"),
             Command("backup", "Copy state and objects elsewhere, while others work"),
             Command("restore", "Make an installation out of a backup"),
+            Command("gc", "Remove what nothing names any more, and what is past its retention"),
             Command("move", "Carry the state or the objects to another place, and back"),
         ),
     ),

@@ -39,6 +39,7 @@ WRITING = frozenset(
         "move",
         "backup",
         "restore",
+        "gc",
         "retry",
         "pause",
         "start",

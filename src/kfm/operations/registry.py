@@ -21,6 +21,7 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
     from kfm.operations.maintenance_operations import (
         Attest,
         BuildCatalog,
+        Collect,
         Compact,
         HandleJob,
         Relocate,
@@ -39,6 +40,6 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
         *(Listing, Asking, Approving, Rejecting, Expiring),
         *(Labelling, Masking, Deploying, Reviewing),
         *(Backfilling, Propose, Adopt, Sweep),
-        *(Repair, Compact, Attest, BuildCatalog, RetrySink, HandleJob, Relocate, TakeBackup, Restore),
+        *(Repair, Compact, Attest, BuildCatalog, RetrySink, HandleJob, Relocate, TakeBackup, Restore, Collect),
     )
     return {kind.op: kind for kind in kinds}

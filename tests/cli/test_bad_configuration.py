@@ -46,7 +46,7 @@ COMMANDS = (
     ("webhooks", "verify", "a"), ("webhooks", "replay", "a"), ("triggers", "list"), ("triggers", "show", "1"),
     ("jobs", "list"), ("jobs", "dead"), ("jobs", "show", "1"), ("jobs", "retry", "1"), ("jobs", "cancel", "1"),
     ("jobs", "enqueue", "ingest.pull_source", "--dataset", "a"), ("search", "a"), ("move", "--to", "sqlite:b.db"),
-    ("backup", "b"), ("restore", "b"),
+    ("backup", "b"), ("restore", "b"), ("gc",), ("gc", "--dry-run"),
     ("triggers", "retry", "1"), ("runs", "wal", "last"), ("runs", "telemetry"), ("runs", "compact"),
     ("reconcile", "--public"), ("diff", "rain-gauges"), ("status",),
     ("config", "show"), ("config", "check"),

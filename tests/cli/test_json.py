@@ -111,6 +111,7 @@ LINES = {
     "kfm reconcile": ["reconcile"],
     "kfm runs compact": ["runs", "compact"],
     "kfm backup": ["backup", "../backups"],
+    "kfm gc": ["gc", "--dry-run"],
     "kfm restore": ["restore", "../backups", "--verify"],
     "kfm move": ["move", "--to", "jsonl:.kfm/state.jsonl"],
     "kfm doctor": ["doctor"],

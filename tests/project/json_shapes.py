@@ -540,6 +540,15 @@ SHAPES: dict[str, Shape] = {
         },
         about="With `--list`: a list of `backup`, `taken` and `objects`.",
     ),
+    "kfm gc": Shape(
+        {
+            "dry_run": "true with `--dry-run`: nothing was removed",
+            "kinds": "a list of `kind`, `count` and `bytes` (null where rows are only counted)",
+            "waits_for": "the unfinished run for which objects stay that would be removed else; empty: none",
+        },
+        about="The kinds are `objects` (removed for good), `aside` (set aside), `back` (taken back), `receipts` (put "
+        "into short form; their bytes before), `previews` and `rows` (ended triggers, jobs and ids of messages).",
+    ),
     "kfm restore": Shape(
         {
             "backup": "its name",

@@ -67,6 +67,7 @@ LEAVES: dict[Command, Left] = {
     ("sinks", "retry"): Left("sinks", "if the sink took something that it did not have; no sink follows it"),
     ("move",): Left("move", "one for each attempt, before the first change; it moves with the rest"),
     ("backup",): Left("backup", "before the state is read"),
+    ("gc",): Left("gc", "if there was anything to remove; before the first change"),
     ("restore",): Left("restore", "in the restored state, which it freezes; `--verify` writes nothing"),
 }
 # These write files, and leave the state as it is.

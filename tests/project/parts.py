@@ -48,7 +48,7 @@ TABLE: dict[str, tuple[int, tuple[str, ...]]] = {
     ),
     "workers": (1, ("tests/workers",)),
     "queue": (1, ("tests/app/jobs_queue",)),
-    "move": (1, ("tests/app/move", "tests/app/backup")),
+    "move": (1, ("tests/app/move", "tests/app/backup", "tests/app/gc")),
     "scheduling": (2, ("tests/scheduling", "tests/app/daemon", "tests/app/dependencies")),
     "previews": (1, ("tests/app/previews", "tests/app/discovery")),
     "graph": (1, ("tests/sinks/graph", "tests/delivery", "tests/projections", "tests/app/provenance")),

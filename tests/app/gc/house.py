@@ -10,6 +10,8 @@ from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock, parse_instant, rfc3339
 from kfm.config import Resolved
 from tests.app.move.carried import Answer, kfm, resolved_in
+from tests.crash.harness import play
+from tests.crash.updaters import FAN, settle_in
 
 SMALL, LARGE = b"a small orphan", b"a large orphan " * 6000
 HOUR, DAY = 3_600_000, 86_400_000
@@ -57,8 +59,8 @@ def set_aside(folder: str) -> set[str]:
 def name_in_state(folder: str, names: list[str]) -> None:
     """Let rows of the state name these objects."""
     with opened(folder) as session, session.state.transaction():
-        for number, name in enumerate(names):
-            session.tables.put("plan_locks", f"a test {number}", name.encode())
+        for name in names:
+            session.tables.put("plan_locks", f"a test {name[7:23]}", name.encode())
 
 
 def gc(folder: str, *words: str) -> Answer:
@@ -73,3 +75,23 @@ def is_well(folder: str) -> None:
     assert audit.code in (0, 68) and '"tampered"' not in audit.out, audit
     reconcile = kfm(folder, "reconcile")
     assert reconcile.code == 0, (reconcile.out, reconcile.err)
+
+
+def laid_out(folder: str, kind: str = "sqlite") -> str:
+    """An installation that has run, with small and large objects."""
+    settle_in(folder, FAN, kind)
+    play(folder, FAN, _Nobody())  # type: ignore[arg-type]
+    return folder
+
+
+class _Nobody:
+    def ack(self, receipt: object) -> None:
+        """No process listens."""
+
+
+def readable(folder: str, wanted: dict[str, bytes]) -> None:
+    with opened(folder) as session:
+        for name, body in wanted.items():
+            assert session.objects.read(name) == body and session.objects.size(name) == len(body)
+            with session.objects.open(name) as file:
+                assert file.read() == body

@@ -85,7 +85,7 @@ def test_gc_killed_anywhere_loses_nothing_and_the_next_one_ends_it(
     places = places_of(first.folder, "gc", only=place)
     now = os.environ["KFM_NOW"]
     killed = 0
-    for at in range(1, len(places) + 1, 1 if everything else max(1, len(places) // 9)):
+    for at in range(1, len(places) + 1, 1 if everything else max(1, len(places) // 6)):
         os.environ["KFM_NOW"] = now
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(first.folder, copy)
@@ -107,7 +107,7 @@ def test_gc_killed_anywhere_loses_nothing_and_the_next_one_ends_it(
             noop = [entry.run_id for entry in session.state.ledger.entries() if entry.outcome == "noop"]
             assert len(noop) == 3 and all(session.state.ledger.is_short(run) for run in noop)
         assert kfm(copy, "doctor", "--deep").code == 0, places[at - 1]
-    assert killed >= 8
+    assert killed >= 6
 
 
 def outside(label: str) -> bool:
@@ -141,7 +141,7 @@ WRITERS: dict[str, tuple[Callable[[str, list[bytes]], list[str]], bool]] = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("writer", sampled(list(WRITERS), 2))
+@pytest.mark.parametrize("writer", sampled(list(WRITERS), every=2))
 def test_what_another_process_needs_meanwhile_is_never_lost(
     writer: str, kind: str, scratch: str, environment_now: None
 ) -> None:
@@ -153,7 +153,7 @@ def test_what_another_process_needs_meanwhile_is_never_lost(
     wanted = {digest(body): body for body in bodies}
     now = os.environ["KFM_NOW"]
     interleaved = 0
-    for at in range(1, len(places) + 1, 1 if everything else max(1, len(places) // 5)):
+    for at in range(1, len(places) + 1, 1 if everything else max(1, len(places) // 4)):
         os.environ["KFM_NOW"] = now
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(first.folder, copy)
@@ -181,4 +181,4 @@ def test_what_another_process_needs_meanwhile_is_never_lost(
             assert gc(copy).code == 0
             readable(copy, first.kept | wanted)
         assert set(first.kept | wanted) <= everywhere(copy), places[at - 1]
-    assert interleaved >= 4
+    assert interleaved >= 3

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,7 @@ from tests.app.gc.house import (
     name_in_state,
     opened,
     orphans,
+    readable,
     set_aside,
 )
 from tests.app.move.carried import kfm
@@ -259,3 +261,50 @@ def test_the_receipts_of_unchanged_runs_become_short_and_stay_the_same(years: Ye
     is_well(site)
     kinds = {each["kind"]: each["count"] for each in json.loads(gc(site, "--json").out)["kinds"]}
     assert kinds["receipts"] == 0
+
+
+def test_a_backup_during_gc_is_taken_again_and_whole(
+    years: Years, large: str, scratch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kfm.app.backup import backup as of_backup
+    from tests.app.backup.test_backup import new_machine
+
+    lost = orphans(large)
+    assert gc(large).code == 0
+    years.advance(GRACE + HOUR)
+    orphans(large, b"another")
+    turns: list[int] = []
+    objects = of_backup._Copy.objects
+
+    def during(*arguments: Any) -> Any:
+        turns.append(1)
+        if len(turns) == 1:
+            assert gc(large).code == 0 and not set(lost[1:]) & set_aside(large) - everywhere(large)
+        return objects(*arguments)
+
+    monkeypatch.setattr(of_backup._Copy, "objects", during)
+    to = os.path.join(scratch, "backup")
+    answer = kfm(large, "backup", to)
+    assert answer.code == 0 and len(turns) == 2, answer
+    other = new_machine(large)
+    assert kfm(other, "restore", to).code == 0 and kfm(other, "doctor", "--deep").code == 0
+
+
+def test_what_is_set_aside_is_in_a_backup_and_moves_with_the_rest(years: Years, large: str, scratch: str) -> None:
+    from tests.app.backup.test_backup import new_machine
+
+    lost = orphans(large)
+    assert gc(large).code == 0 and set_aside(large) == set(lost)
+    to = os.path.join(scratch, "backup")
+    assert kfm(large, "backup", to).code == 0
+    other = new_machine(large)
+    assert kfm(other, "restore", to).code == 0
+    assert kfm(large, "move", "--to", "file:store", "--edit").code == 0
+    for folder in (large, other):
+        readable(folder, dict(zip(lost, (SMALL, LARGE), strict=True)))
+        kfm(folder, "thaw", "--reason", "a test")
+        for _ in range(3):
+            years.advance(GRACE + HOUR)
+            assert gc(folder).code == 0
+        assert not set(lost) & (everywhere(folder) | set_aside(folder))
+        assert kfm(folder, "doctor", "--deep").code == 0

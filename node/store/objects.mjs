@@ -10,7 +10,7 @@ import { digest as digestOf } from "../keys.mjs";
 import { isDigest } from "../names.mjs";
 import { REAL, isSystemError, storageFailed } from "./fsio.mjs";
 import { pythonRepr } from "./python_text.mjs";
-import { ASIDE } from "./set_aside.mjs";
+import { ASIDE } from "./aside_rows.mjs";
 import { holderIsDead, thisProcess } from "./state.mjs";
 
 export const INLINE_MAX = 64 * 1024; // objects up to this size live in the state and share its commit

@@ -1,4 +1,4 @@
-/** Twin of store/receipt_rows.py: `kfm gc` keeps the receipts of unchanged runs in a short form. */
+/** Twin of store/retention/receipt_rows.py: `kfm gc` keeps the receipts of unchanged runs in a short form. */
 
 import { inflateRawSync } from "node:zlib";
 

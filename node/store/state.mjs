@@ -16,7 +16,7 @@ import {
 } from "../records.mjs";
 import { integer, map } from "../types.mjs";
 import { wholeRow } from "./receipt_rows.mjs";
-import { ASIDE, asideBody } from "./set_aside.mjs";
+import { ASIDE, asideBody } from "./aside_rows.mjs";
 import { madeRow, usedRow } from "./state_formats.mjs";
 import { isHeld } from "./process_identity.mjs";
 import { decodeRecord } from "./codec.mjs";

@@ -6,6 +6,7 @@ from tests.project.job_shapes import JOBS
 from tests.project.json_when import RUNS, WHEN
 from tests.project.json_when import Shape as Shape
 from tests.project.promotion_shapes import promotion
+from tests.project.years_shapes import YEARS
 
 _CHECK = "`check`, `ok`, `found`, `why`"
 
@@ -527,38 +528,7 @@ SHAPES: dict[str, Shape] = {
         "there are, their bytes, how many were not there before, and how many the state does not name. For published "
         "files `datasets` and `emptied`: how many datasets have files there, and the places that were emptied.",
     ),
-    "kfm backup": Shape(
-        {
-            "backup": "its name",
-            "taken": "when the state was read",
-            "to": "the place",
-            "rows": "rows of the state",
-            "objects": "objects that are files",
-            "new": "files that were not there before",
-            "bytes": "their bytes",
-            "lacks": "the settings of keys and secrets, which no backup holds",
-        },
-        about="With `--list`: a list of `backup`, `taken` and `objects`.",
-    ),
-    "kfm gc": Shape(
-        {
-            "dry_run": "true with `--dry-run`: nothing was removed",
-            "kinds": "a list of `kind`, `count` and `bytes` (null where rows are only counted)",
-            "waits_for": "the unfinished run for which objects stay that would be removed else; empty: none",
-        },
-        about="The kinds are `objects` (removed for good), `aside` (set aside), `back` (taken back), `receipts` (put "
-        "into short form; their bytes before), `previews` and `rows` (ended triggers, jobs and ids of messages).",
-    ),
-    "kfm restore": Shape(
-        {
-            "backup": "its name",
-            "taken": "when its state was read",
-            "restored": "false with `--verify`",
-            "rows": "rows of the state",
-            "objects": "objects that are files",
-            "withdrawn": "datasets whose public files have moved on since the backup",
-        }
-    ),
+    **YEARS,
     "kfm doctor": Shape({"ok": "whether every check passed", "checks": f"a list of {_CHECK}"}),
     "kfm config check": Shape(
         {

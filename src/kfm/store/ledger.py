@@ -16,8 +16,8 @@ from kfm.model.ports import Notary
 from kfm.model.records import DatasetVersion, Governed, LedgerEntry, Receipt, RunTelemetry
 from kfm.store.codec import Repository, StateParts, decode, exact
 from kfm.store.lineage_index import made_row
-from kfm.store.receipt_rows import MARK as SHORT
-from kfm.store.receipt_rows import short_row, whole_row
+from kfm.store.retention.receipt_rows import MARK as SHORT
+from kfm.store.retention.receipt_rows import short_row, whole_row
 
 if TYPE_CHECKING:
     from kfm.crypto.custodian_key import CustodianKey

@@ -27,9 +27,9 @@ from kfm.store.lineage_index import Lineage, LineageTx
 from kfm.store.outbox import Outbox, OutboxTx
 from kfm.store.protected_records import Protected, ProtectedTx
 from kfm.store.ref_history import Refs, RefsTx
+from kfm.store.retention.aside_rows import KEY as ASIDE
+from kfm.store.retention.aside_rows import Aside, aside_row, read_aside
 from kfm.store.runs import Runs, RunsTx
-from kfm.store.set_aside import KEY as ASIDE
-from kfm.store.set_aside import Aside, aside_row, read_aside
 from kfm.store.ticks import Ticks, TicksTx
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from kfm.errors import BadInput, Corrupt, StorageFailed
 from kfm.fsio import Fs, storage_failed
 from kfm.model.names import is_digest
 from kfm.model.ports import INLINE_MAX
-from kfm.store.set_aside import FOLDER as ASIDE
-from kfm.store.set_aside import MOVING, REMOVING, Aside
+from kfm.store.retention.aside_rows import FOLDER as ASIDE
+from kfm.store.retention.aside_rows import MOVING, REMOVING, Aside
 
 if TYPE_CHECKING:
     from kfm.store.state import StoredState

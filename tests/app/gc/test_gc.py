@@ -14,6 +14,7 @@ from kfm.clock import parse_instant
 from kfm.model import refs
 from kfm.model.keys import digest
 from kfm.model.records import Run
+from kfm.store.stored_objects import StoredObjects
 from tests.app.gc.house import (
     DAY,
     GRACE,
@@ -103,6 +104,25 @@ def test_a_frozen_installation_keeps_everything(years: Years, site: str) -> None
     answer = gc(site)
     assert answer.code == 5 and "frozen" in answer.err and set(lost) <= everywhere(site), answer
     assert gc(site, "--dry-run").code == 0
+
+
+def test_gc_stops_when_everything_is_frozen_meanwhile(years: Years, site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lost = orphans(site)
+    aside, turns = StoredObjects.set_aside, []
+
+    def then_frozen(objects: StoredObjects, names: list[str]) -> int:
+        turns.append(names)
+        many = aside(objects, names)
+        assert kfm(site, "freeze", "--reason", "a question").code == 0
+        return many
+
+    monkeypatch.setattr("kfm.app.gc.collection.BATCH", 1)
+    monkeypatch.setattr(StoredObjects, "set_aside", then_frozen)
+    answer = gc(site)
+    assert answer.code == 5 and len(turns) == 1 and len(set_aside(site)) == 1, answer
+    monkeypatch.setattr(StoredObjects, "set_aside", aside)
+    assert kfm(site, "thaw", "--reason", "a test").code == 0
+    assert gc(site).code == 0 and set_aside(site) == set(lost)
 
 
 def test_what_is_written_again_meanwhile_stays(years: Years, site: str) -> None:

@@ -17,6 +17,7 @@ from tests.cli.conftest import kfm as kfm
 from tests.cli.test_twenty_slips import SAFE, leaked, published, written
 from tests.cli.test_twenty_slips import public as public_files
 
+HELD = rb'"held_rows_digest":"(sha256:[0-9a-f]{64})"'
 __all__ = ["place", "plain_environment", "published", "written"]
 
 

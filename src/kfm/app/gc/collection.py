@@ -30,8 +30,8 @@ from kfm.errors import Busy, Frozen, Refused
 from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.scheduling.triggers import DAY_MS, prunable
-from kfm.store.object_marks import ASIDE, LARGE, SMALL
-from kfm.store.set_aside import MOVING, REMOVING
+from kfm.store.retention.aside_rows import MOVING, REMOVING
+from kfm.store.retention.object_marks import ASIDE, LARGE, SMALL
 from kfm.store.state import StoredState
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kfm.app.session.session import Session
     from kfm.model.ports import Tables
     from kfm.model.records import Receipt
-    from kfm.store.object_marks import Listed, ObjectMarks
+    from kfm.store.retention.object_marks import Listed, ObjectMarks
     from kfm.store.stored_objects import StoredObjects
 
 BATCH = 500  # objects of one transaction

@@ -18,8 +18,8 @@ from kfm.crypto.encryption import MAGIC
 from kfm.engine.protected.encrypted_objects import DecryptingObjects, plain
 from kfm.engine.protected.unjudged_objects import derived
 from kfm.errors import Corrupt, Denied
-from kfm.store.object_marks import ASIDE, LARGE, SMALL, ObjectMarks
-from kfm.store.receipt_rows import whole_row
+from kfm.store.retention.object_marks import ASIDE, LARGE, SMALL, ObjectMarks
+from kfm.store.retention.receipt_rows import whole_row
 from kfm.store.state import StoredState
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kfm.crypto.custodian_key import CustodianKey
     from kfm.engine.protected.protection import Protection
     from kfm.model.ports import Tables
-    from kfm.store.object_marks import Listed
+    from kfm.store.retention.object_marks import Listed
     from kfm.store.stored_objects import StoredObjects
 
 Progress = Callable[[str, int, int], None]

@@ -1,4 +1,4 @@
-/** Twin of store/set_aside.py: objects that `kfm gc` set aside. They are only read here. */
+/** Twin of store/retention/aside_rows.py: objects that `kfm gc` set aside. They are only read here. */
 
 const HEAD = 30; // the time and the size, 14 digits each, and the spaces behind them
 

@@ -59,7 +59,7 @@ DRY: tuple[tuple[str, ...], ...] = (
     ("publish", "halves", "--dry-run", "--json"),
     ("rollback", "gauges", "--dry-run"),
     ("rollback", "gauges", "--ref", "processed/gauges", "--dry-run"),
-    ("freeze", "--dry-run"), ("move", "--to", "jsonl:.kfm/there.jsonl", "--dry-run"),
+    ("freeze", "--dry-run"), ("gc", "--dry-run"), ("move", "--to", "jsonl:.kfm/there.jsonl", "--dry-run"),
     ("freeze", "gauges", "--dry-run"),
     ("thaw", "--dry-run"), ("thaw", "halves", "--dry-run"),
     ("preview", "publish", "main", "--approved", "sha256:" + "0" * 64, "--dry-run"),

@@ -25,7 +25,6 @@ WRITING: frozenset[Command] = frozenset(
         ("runs", "compact"),
         ("backup",),
         ("restore",),
-        ("gc",),
         ("doctor",),  # tries the disk by writing to it
         (
             "triggers",

@@ -190,6 +190,12 @@ export const OpenLineageConfig = record("OpenLineageConfig", {
   timeout_s: [bounded(number, {"gt": 0, "le": 31536000}), 30],
 });
 
+export const RetentionConfig = record("RetentionConfig", {
+  grace: [bounded(text, {"max": 6}), "7d"],
+  unchanged_runs: [bounded(text, {"max": 6}), ""],
+  previews: [bounded(text, {"max": 6}), ""],
+});
+
 export const RunnersConfig = record("RunnersConfig", {
   image: [bounded(text, {"max": 400}), ""],
   kubectl_image: [bounded(text, {"max": 400}), ""],

@@ -15,9 +15,9 @@ COLLECTIONS: dict[str, Bug] = {
         f"{TESTS}::test_what_nothing_names_is_set_aside_and_later_removed",
     ),
     "gc removes before the grace time": Bug(
-        f"{GC}.collection:_Found._is_due",
-        "0 <= each[3] < self._before",
-        "0 <= each[3] <= self._now",
+        f"{GC}.collection:_Found.__init__",
+        "self._before = self._now - (retention_ms(config.grace) or 0)",
+        "self._before = self._now",
         f"{TESTS}::test_what_nothing_names_is_set_aside_and_later_removed",
     ),
     "gc removes what an unfinished run relied on": Bug(

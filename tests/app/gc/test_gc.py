@@ -13,7 +13,7 @@ import pytest
 from kfm.clock import parse_instant
 from kfm.model import refs
 from kfm.model.keys import digest
-from kfm.model.records import Run
+from kfm.model.records import Run, Trigger
 from kfm.store.stored_objects import StoredObjects
 from tests.app.gc.house import (
     DAY,
@@ -328,3 +328,17 @@ def test_what_is_set_aside_is_in_a_backup_and_moves_with_the_rest(years: Years, 
             assert gc(folder).code == 0
         assert not set(lost) & (everywhere(folder) | set_aside(folder))
         assert kfm(folder, "doctor", "--deep").code == 0
+
+
+def test_ended_triggers_go_after_their_time(years: Years, site: str) -> None:
+    trigger = Trigger(kind="manual", updater_id="rain", dataset="rain", received_at="2026-01-01T00:00:00.000Z")
+    with opened(site) as session, session.state.transaction() as tx:
+        tx.inbox.finish(tx.inbox.keep(trigger), "a run")
+        tx.inbox.note_pruned(session.clock.now_ms())
+    kinds = {each["kind"]: each["count"] for each in json.loads(gc(site, "--dry-run", "--json").out)["kinds"]}
+    assert kinds["rows"] == 0
+    years.advance(91 * DAY)
+    kinds = {each["kind"]: each["count"] for each in json.loads(gc(site, "--json").out)["kinds"]}
+    assert kinds["rows"] == 1
+    with opened(site) as session:
+        assert not list(session.state.inbox.all_ended())

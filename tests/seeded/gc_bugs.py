@@ -62,11 +62,11 @@ COLLECTIONS: dict[str, Bug] = {
         "is False:",
         f"{TESTS}::test_a_backup_during_gc_is_taken_again_and_whole",
     ),
-    "gc guesses what encrypted records name": Bug(
-        f"{GC}.mark:_Walk._named_by",
-        "            raise _missing_key(problem) from problem",
-        "            return set()",
-        f"{PROTECTED}::test_without_a_custodians_key_nothing_is_removed",
+    "gc does not read what is encrypted": Bug(
+        f"{GC}.mark:_Walk.__init__",
+        "DecryptingObjects(objects, self._keys)",
+        "objects",
+        f"{PROTECTED}::test_what_encrypted_records_name_stays",
     ),
     "two processes remove at once": Bug(
         f"{GC}.collection:_alone",

@@ -26,7 +26,7 @@ export const Cadence = literal("annual", "daily", "real-time", "static", "weekly
 export const Level = literal("closed", "generalised", "public", "restricted");
 export const SINKS = [["catalog", "catalog"], ["pages", "pages"], ["worker_receipts", "worker-receipts"], ["graph", "graph"], ["openlineage.file", "openlineage.file"], ["openlineage.url", "openlineage.http"]];
 export const PUBLIC_NAMES = ["datasets"];
-export const PRIVATE_NAMES = ["sha256", "receipts", "events"];
+export const PRIVATE_NAMES = ["sha256", "aside", "receipts", "events"];
 
 export const ExpectedVariable = record("ExpectedVariable", {
   name: bounded(text, {"min": 1, "max": 1000}),
@@ -188,6 +188,12 @@ export const OpenLineageConfig = record("OpenLineageConfig", {
   endpoint: [bounded(text, {"min": 1, "max": 4096}), "api/v1/lineage"],
   api_key: [bounded(text, {"max": 4096}), ""],
   timeout_s: [bounded(number, {"gt": 0, "le": 31536000}), 30],
+});
+
+export const RetentionConfig = record("RetentionConfig", {
+  grace: [bounded(text, {"max": 6}), "7d"],
+  unchanged_runs: [bounded(text, {"max": 6}), ""],
+  previews: [bounded(text, {"max": 6}), ""],
 });
 
 export const RunnersConfig = record("RunnersConfig", {
@@ -352,5 +358,6 @@ export const Config = record("Config", {
   policy: [PolicyConfig.type, {"url": "", "timeout_s": 2, "folder": ""}],
   publish_retention: [bounded(integer, {"ge": -1}), -1],
   keep_days: [bounded(integer, {"ge": 1, "le": 36500}), 90],
+  retention: [RetentionConfig.type, {"grace": "7d", "unchanged_runs": "", "previews": ""}],
   deletion_budget: [bounded(number, {"ge": 0, "le": 1}), 0.1],
 });

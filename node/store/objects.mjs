@@ -10,9 +10,11 @@ import { digest as digestOf } from "../keys.mjs";
 import { isDigest } from "../names.mjs";
 import { REAL, isSystemError, storageFailed } from "./fsio.mjs";
 import { pythonRepr } from "./python_text.mjs";
+import { ASIDE } from "./aside_rows.mjs";
 import { holderIsDead, thisProcess } from "./state.mjs";
 
 export const INLINE_MAX = 64 * 1024; // objects up to this size live in the state and share its commit
+const KEPT = "sha256"; // the folder of large objects
 const PIECE = 1 << 20;
 
 export class FileObjects {
@@ -73,13 +75,13 @@ export class FileObjects {
     return this._state.inlineObject(digest) !== null || this._fs.exists(this.path(digest));
   }
 
-  path(digest) {
+  path(digest, folder = KEPT) {
     if (!isDigest(digest)) {
       throw new BadInput(`${pythonRepr(first(digest, 80))} is not a digest`, {
         hint: "a digest looks like sha256:<64 hex digits>",
       });
     }
-    return path.join(this._root, "sha256", digest.slice(7, 9), digest.slice(9));
+    return path.join(this._root, folder, digest.slice(7, 9), digest.slice(9));
   }
 
   _raw(digest) {
@@ -88,8 +90,24 @@ export class FileObjects {
       return new RawStream(this._fs, this._fs.openRead(name), digest);
     } catch (problem) {
       if (!isSystemError(problem)) throw problem;
-      throw problem.code === "ENOENT" ? missing(digest, problem) : storageFailed(problem, "read an object");
+      if (problem.code !== "ENOENT") throw storageFailed(problem, "read an object");
+      return this.#setAside(digest, problem);
     }
+  }
+
+  /** An object that was set aside, or came back meanwhile. */
+  #setAside(digest, problem) {
+    const aside = this._state.asideObject(digest);
+    const body = aside === null ? this._state.inlineObject(digest) : aside.body;
+    if (body !== null) return new MemoryStream(body);
+    for (const folder of aside === null ? [] : [ASIDE, KEPT]) {
+      try {
+        return new RawStream(this._fs, this._fs.openRead(this.path(digest, folder)), digest);
+      } catch (other) {
+        if (other.code !== "ENOENT") throw storageFailed(other, "read an object");
+      }
+    }
+    throw missing(digest, problem);
   }
 
   folder(name) {
@@ -246,6 +264,10 @@ class MemoryStream {
     const start = this._at;
     this._at = count < 0 ? this._body.length : Math.min(this._body.length, start + count);
     return this._body.subarray(start, this._at);
+  }
+
+  size() {
+    return this._body.length;
   }
 
   close() {}

@@ -15,6 +15,8 @@ import {
   RunTelemetry, Segment, SinkPosition, Trigger, replace,
 } from "../records.mjs";
 import { integer, map } from "../types.mjs";
+import { wholeRow } from "./receipt_rows.mjs";
+import { ASIDE, asideBody } from "./aside_rows.mjs";
 import { madeRow, usedRow } from "./state_formats.mjs";
 import { isHeld } from "./process_identity.mjs";
 import { decodeRecord } from "./codec.mjs";
@@ -206,15 +208,17 @@ export class StoredState {
   }
 
   receipt(runId) {
-    return this.#one("receipts", runId, Receipt);
+    const body = this.receiptBody(runId);
+    return body === null ? null : decodeRecord(body, Receipt, `receipts/${runId}`);
   }
 
   receiptBody(runId) {
-    return this.tables.get("receipts", runId);
+    return wholeRow(this.tables, "receipts", this.tables.get("receipts", runId));
   }
 
   telemetry(runId) {
-    return this.#one("telemetry", runId, RunTelemetry);
+    const body = wholeRow(this.tables, "telemetry", this.tables.get("telemetry", runId));
+    return body === null ? null : decodeRecord(body, RunTelemetry, `telemetry/${runId}`);
   }
 
   *ledger({ after = 0, reverse = false, limit = -1 } = {}) {
@@ -257,6 +261,11 @@ export class StoredState {
 
   inlineObject(name) {
     return this.tables.get("objects", name);
+  }
+
+  asideObject(name) {
+    const row = this.tables.get("objects", `${ASIDE}/${name}`);
+    return row === null ? null : { body: asideBody(row) };
   }
 
   close() {
@@ -411,7 +420,7 @@ export class StoredTx {
 
   receipt(receipt, { op, sinks = [] }) {
     const body = canonical(receipt);
-    const before = this.#tables.get("receipts", receipt.run_id);
+    const before = wholeRow(this.#tables, "receipts", this.#tables.get("receipts", receipt.run_id));
     if (before?.equals(body)) return;
     const hint = "receipts are never rewritten; report this as a bug";
     if (before) throw new Corrupt(`run ${receipt.run_id} already has another receipt`, { hint });

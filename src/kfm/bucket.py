@@ -190,6 +190,16 @@ class Bucket:
 
         return self._repeated("read an object", lambda: obstore.get_range(self.store, path, start=start, length=size))
 
+    def copy(self, path: str, target: str) -> None:
+        """Copy an object inside the bucket; a missing one is no error."""
+        import obstore
+
+        def work() -> None:
+            with contextlib.suppress(FileNotFoundError):
+                obstore.copy(self.store, path, target)
+
+        self._repeated("copy an object", work, ATTEMPTS)
+
     def remove(self, path: str) -> None:
         """Remove an object; a missing one is no error."""
         import obstore

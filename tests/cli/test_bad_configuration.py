@@ -54,6 +54,7 @@ COMMANDS = (
     ("alerts", "write"),
     ("breakers",), ("breakers", "open", "a", "--reason", "r"), ("budgets",),
     ("budgets", "reset", "a", "--reason", "r"),
+    ("gc",), ("gc", "--dry-run"),
     ("triggers", "retry", "1"), ("runs", "wal", "last"), ("runs", "telemetry"), ("runs", "compact"),
     ("reconcile", "--public"), ("diff", "rain-gauges"), ("status",),
     ("config", "show"), ("config", "check"),

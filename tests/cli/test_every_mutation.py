@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from kfm.app.session.session import open_session
+from kfm.config import load
 from tests.app.objectives.site import promise
 from tests.cli.conftest import Kfm
 from tests.cli.protected import laid_out
@@ -168,6 +170,9 @@ def test_every_command_that_changes_something_leaves_an_entry_in_the_ledger(
     did(("breakers", "open"), "source/example.org", "--reason", "a storm")
     did(("breakers", "close"), "source/example.org", "--reason", "over")
     did(("backup",), "backups")
+    with open_session(load("kfm.yml", os.environ)) as session:
+        session.objects.put(b"nothing names this")
+    did(("gc",))
     did(("move",), "--to", "file:elsewhere", "--edit")
     accepted_by_both(kfm)
     assert set(ledger.left) == set(LEAVES) - ELSEWHERE - SIGNED

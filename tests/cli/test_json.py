@@ -124,6 +124,7 @@ LINES = {
     "kfm breakers": ["breakers"],
     "kfm budgets": ["budgets"],
     "kfm backup": ["backup", "../backups"],
+    "kfm gc": ["gc", "--dry-run"],
     "kfm restore": ["restore", "../backups", "--verify"],
     "kfm move": ["move", "--to", "jsonl:.kfm/state.jsonl"],
     "kfm doctor": ["doctor"],

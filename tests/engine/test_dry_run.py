@@ -63,7 +63,7 @@ DRY: tuple[tuple[str, ...], ...] = (
     ("rollback", "gauges", "--ref", "processed/gauges", "--dry-run"),
     ("rollback", "gauges", "--cascade", "--hotfixes", "--dry-run"),
     ("hotfix", "apply", "hotfix.yml", "--dry-run"), ("hotfix", "revert", "title", "--dry-run"),
-    ("freeze", "--dry-run"), ("move", "--to", "jsonl:.kfm/there.jsonl", "--dry-run"),
+    ("freeze", "--dry-run"), ("gc", "--dry-run"), ("move", "--to", "jsonl:.kfm/there.jsonl", "--dry-run"),
     ("freeze", "gauges", "--dry-run"), ("slo", "override", "gauges-success", "--until", "1h", "--dry-run"),
     ("thaw", "--dry-run"), ("thaw", "halves", "--dry-run"),
     ("preview", "publish", "main", "--approved", "sha256:" + "0" * 64, "--dry-run"),

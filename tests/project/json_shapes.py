@@ -8,6 +8,7 @@ from tests.project.json_when import RUNS, WHEN
 from tests.project.json_when import Shape as Shape
 from tests.project.promotion_shapes import promotion
 from tests.project.retry_shapes import RETRIES
+from tests.project.years_shapes import YEARS
 
 _CHECK = "`check`, `ok`, `found`, `why`"
 
@@ -533,29 +534,7 @@ SHAPES: dict[str, Shape] = {
     "kfm slo override": Shape(RUNS),
     "kfm alerts write": Shape({"written": "the file, with `--to`", "objectives": "the names of those in it"}),
     **RETRIES,
-    "kfm backup": Shape(
-        {
-            "backup": "its name",
-            "taken": "when the state was read",
-            "to": "the place",
-            "rows": "rows of the state",
-            "objects": "objects that are files",
-            "new": "files that were not there before",
-            "bytes": "their bytes",
-            "lacks": "the settings of keys and secrets, which no backup holds",
-        },
-        about="With `--list`: a list of `backup`, `taken` and `objects`.",
-    ),
-    "kfm restore": Shape(
-        {
-            "backup": "its name",
-            "taken": "when its state was read",
-            "restored": "false with `--verify`",
-            "rows": "rows of the state",
-            "objects": "objects that are files",
-            "withdrawn": "datasets whose public files have moved on since the backup",
-        }
-    ),
+    **YEARS,
     "kfm doctor": Shape({"ok": "whether every check passed", "checks": f"a list of {_CHECK}"}),
     "kfm config check": Shape(
         {

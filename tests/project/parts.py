@@ -49,7 +49,7 @@ TABLE: dict[str, tuple[int, tuple[str, ...]]] = {
     "workers": (1, ("tests/workers",)),
     "queue": (1, ("tests/app/jobs_queue",)),
     "retries": (1, ("tests/retries",)),
-    "move": (1, ("tests/app/move", "tests/app/backup", "tests/app/interventions")),
+    "move": (1, ("tests/app/move", "tests/app/backup", "tests/app/interventions", "tests/app/gc")),
     "objectives": (1, ("tests/app/objectives",)),
     "scheduling": (2, ("tests/scheduling", "tests/app/daemon", "tests/app/dependencies")),
     "previews": (1, ("tests/app/previews", "tests/app/discovery")),

@@ -15,7 +15,7 @@ from tests.project.bans import ROOT, Finding
 ENTRY = "updater.mjs"
 GENERATED = "node/generated/"
 TESTS = "node/tests/"
-MOST_LINES = 16_100  # by hand: node/ and updater.mjs, without node/generated and node/tests
+MOST_LINES = 16_200  # by hand: node/ and updater.mjs, without node/generated and node/tests
 
 # Each sees itself and what stands below it; of edges each sees itself alone.
 DOORS = ("cli", "command_session", "render", "run_command", "runner", "sinks/github_actions", "webhook_verify")

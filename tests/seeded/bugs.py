@@ -16,6 +16,7 @@ from tests.seeded.backup_bugs import BACKUPS
 from tests.seeded.bucket_bugs import BUCKETS
 from tests.seeded.completed import COMPLETED
 from tests.seeded.format_bugs import FORMATS
+from tests.seeded.gc_bugs import COLLECTIONS
 from tests.seeded.job_bugs import JOB_BUGS
 from tests.seeded.lineage_bugs import LINEAGE
 from tests.seeded.mended import MENDED
@@ -45,6 +46,7 @@ BUGS: dict[str, Bug] = {
     **MOVES,
     **BACKUPS,
     **RETRIES,
+    **COLLECTIONS,
     **ADDED,
     **JOB_BUGS,
     **OBJECTIVE_BUGS,

@@ -292,7 +292,7 @@ MENDED: dict[str, Bug] = {
         "tests/engine/test_changed_code.py::test_a_helper_edited_under_the_same_version_is_a_noop_that_says_so",
     ),
     "deliveries are kept for ever": Bug(
-        "kfm.scheduling.triggers:prune",
+        "kfm.scheduling.triggers:prunable",
         "if 0 < each.expires_ms < before_ms",
         "if 0 < each.expires_ms < 0",
         "tests/api/test_forgotten.py::test_what_is_past_its_time_is_dropped_and_no_replay_of_it_begins_a_run",

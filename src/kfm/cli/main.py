@@ -43,6 +43,7 @@ WRITING = frozenset(
         "move",
         "backup",
         "restore",
+        "gc",
         "retry",
         "pause",
         "start",

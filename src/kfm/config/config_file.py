@@ -20,6 +20,7 @@ from kfm.config.openlineage_settings import OpenLineageConfig, check_openlineage
 from kfm.config.pace_settings import ExecuteConfig, WatchConfig, check_cluster
 from kfm.config.policy_settings import PolicyConfig, check_policy
 from kfm.config.pool_settings import Slots, check_pool, check_pools
+from kfm.config.retention_settings import RetentionConfig, check_retention
 from kfm.config.runner_settings import RunnersConfig, check_runners
 from kfm.config.s3_settings import BucketConfig, check_buckets
 from kfm.config.setting_values import ID_PATTERN, Days, Text, given
@@ -51,7 +52,7 @@ SINKS = (
 
 AUTO = "auto"
 PUBLIC_NAMES = ("datasets",)  # in the public folder or bucket, besides pages and the catalog
-PRIVATE_NAMES = ("sha256", "receipts", "events")  # in the bucket of objects
+PRIVATE_NAMES = ("sha256", "aside", "receipts", "events")  # in the bucket of objects
 
 
 class Config(Record, frozen=True):
@@ -192,6 +193,9 @@ class Config(Record, frozen=True):
         ),
     ] = -1
     keep_days: Annotated[Days, Meta(description="how long ended triggers and webhook message ids are kept")] = 90
+    retention: Annotated[
+        RetentionConfig, Meta(description="what `kfm gc` removes, and after how long; Python only")
+    ] = RetentionConfig()
     deletion_budget: Annotated[
         float,
         Meta(
@@ -240,6 +244,7 @@ def check(config: Config, document: Document) -> None:
     for name, custodian in config.custodians.items():
         check_custodian(document, ("custodians", name), custodian)
     check_policy(document, config.policy)
+    check_retention(document, config.retention)
     check_runners(document, config.runners)
     for index, host in enumerate(config.network.allow):
         check_host(document, ("network", "allow", index), host)

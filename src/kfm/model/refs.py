@@ -100,7 +100,7 @@ def mask(dataset: str, source: str) -> str:
 
 
 def maintenance(operation: str) -> str:
-    """Return the name of the ref to the last report of repair, compact, attest, catalog, sinks or move."""
+    """Return the name of the ref to the last report of repair, compact, attest, catalog, sinks, move or gc."""
     return f"maintenance/{operation}"
 
 

@@ -117,6 +117,16 @@ class Restore(Maintenance):
     job_type = "operation.restore"
 
 
+class Collect(Maintenance):
+    """Objects that nothing names, and records past their retention, are about to be removed. A frozen installation
+    keeps everything."""
+
+    id = "kfm-gc"
+    op = "gc"
+    job_type = "operation.gc"
+    heeds_freeze = True
+
+
 class Relocate(Maintenance):
     """The state or the objects are about to move to another place."""
 

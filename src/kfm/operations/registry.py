@@ -24,6 +24,7 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
         BuildCatalog,
         ChangeBreaker,
         ChangeBudget,
+        Collect,
         Compact,
         HandleJob,
         HandleTriggers,
@@ -45,6 +46,6 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
         *(Labelling, Masking, Deploying, Reviewing),
         *(Backfilling, Propose, Adopt, Sweep, Overriding),
         *(Repair, Compact, Attest, BuildCatalog, RetrySink, HandleJob, HandleTriggers, Relocate, TakeBackup, Restore),
-        *(ChangeBreaker, ChangeBudget),
+        *(ChangeBreaker, ChangeBudget, Collect),
     )
     return {kind.op: kind for kind in kinds}

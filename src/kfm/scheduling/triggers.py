@@ -125,6 +125,17 @@ def is_past(state: State, message: Message) -> bool:
     return message.sent_ms is not None and message.sent_ms <= state.inbox.dropped_until()
 
 
+def prunable(state: State, now_ms: int, keep_ms: int) -> list[Delivery | EndedTrigger | JobState]:
+    """Return the triggers, message ids and jobs that `prune` would drop now. It drops at most so many at a time."""
+    before_ms, before = now_ms - keep_ms, rfc3339(now_ms - keep_ms)
+    old: list[Delivery | EndedTrigger | JobState] = []
+    old += islice((each for each in state.inbox.deliveries() if 0 < each.expires_ms < before_ms), MOST)
+    old += islice((each for each in state.inbox.all_ended() if each.trigger.received_at < before), MOST)
+    if state.has_jobs():
+        old += islice((job for job in state.jobs.done() if job.settled_ms < before_ms), MOST)
+    return old
+
+
 def prune(state: State, now_ms: int, keep_ms: int, *, again: bool = False) -> None:
     """Drop triggers and jobs that ended, and ids of messages whose signed time is stale, once they are older than
     `keep_ms`. This runs once a day, or always with `again`.
@@ -135,12 +146,7 @@ def prune(state: State, now_ms: int, keep_ms: int, *, again: bool = False) -> No
     inbox = state.inbox
     if not again and abs(now_ms - inbox.pruned_at()) < DAY_MS:
         return
-    before_ms, before = now_ms - keep_ms, rfc3339(now_ms - keep_ms)
-    old: list[Delivery | EndedTrigger | JobState] = []
-    old += islice((each for each in inbox.deliveries() if 0 < each.expires_ms < before_ms), MOST)
-    old += islice((each for each in inbox.all_ended() if each.trigger.received_at < before), MOST)
-    if state.has_jobs():
-        old += islice((job for job in state.jobs.done() if job.settled_ms < before_ms), MOST)
+    old = prunable(state, now_ms, keep_ms)
     for start in range(0, len(old), BATCH):
         with state.transaction(durable=False) as tx:
             for row in old[start : start + BATCH]:

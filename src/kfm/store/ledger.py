@@ -16,6 +16,8 @@ from kfm.model.ports import Notary
 from kfm.model.records import DatasetVersion, Governed, LedgerEntry, Receipt, RunTelemetry
 from kfm.store.codec import Repository, StateParts, decode, exact
 from kfm.store.lineage_index import made_row
+from kfm.store.retention.receipt_rows import MARK as SHORT
+from kfm.store.retention.receipt_rows import short_row, whole_row
 
 if TYPE_CHECKING:
     from kfm.crypto.custodian_key import CustodianKey
@@ -30,13 +32,29 @@ class Ledger(Repository):
         return self._one("versions", f"{dataset}@{version}", DatasetVersion)
 
     def receipt(self, run_id: str) -> Receipt | None:
-        return self._one("receipts", run_id, Receipt)
+        body = self.receipt_body(run_id)
+        return None if body is None else decode(body, Receipt, f"receipts/{run_id}")
 
     def receipt_body(self, run_id: str) -> bytes | None:
-        return self._tables.get("receipts", run_id)
+        """Return the receipt as it was written, byte for byte, also where the row has its short form."""
+        return self._whole("receipts", run_id)
+
+    def receipt_bodies(self) -> Iterator[tuple[str, bytes]]:
+        """Yield all receipts as they were written, with the ids of their runs."""
+        for run_id, row in self._tables.scan("receipts"):
+            yield run_id, whole_row(self._tables, "receipts", row)
+
+    def is_short(self, run_id: str) -> bool:
+        """Return whether `kfm gc` has put the receipt of this run into its short form."""
+        return (self._tables.get("receipts", run_id) or b"").startswith(SHORT)
 
     def telemetry(self, run_id: str) -> RunTelemetry | None:
-        return self._one("telemetry", run_id, RunTelemetry)
+        body = self._whole("telemetry", run_id)
+        return None if body is None else decode(body, RunTelemetry, f"telemetry/{run_id}")
+
+    def _whole(self, table: str, run_id: str) -> bytes | None:
+        row = self._tables.get(table, run_id)
+        return None if row is None else whole_row(self._tables, table, row)
 
     def entries(self, *, after: int = 0, reverse: bool = False, limit: int = -1) -> Iterator[LedgerEntry]:
         return (entry for entry, _ in self.links(after=after, reverse=reverse, limit=limit))
@@ -136,7 +154,7 @@ class LedgerTx(Ledger):
         """
         body = exact(receipt)
         if not self._tables.add("receipts", receipt.run_id, body):
-            if self._tables.get("receipts", receipt.run_id) == body:
+            if self.receipt_body(receipt.run_id) == body:
                 return
             what = f"run {receipt.run_id} already has another receipt"
             raise Corrupt(what, hint="receipts are never rewritten; report this as a bug")
@@ -223,3 +241,20 @@ class LedgerTx(Ledger):
 
     def keep_telemetry(self, telemetry: RunTelemetry) -> None:
         self._tables.put("telemetry", telemetry.run_id, exact(telemetry))
+
+    def shorten(self, run_id: str, like: str) -> int:
+        """Put the receipt and the telemetry of a run into their short form, in which only what differs from those of
+        another run is kept; return how many bytes that saves. Nothing changes if it saves none, or if the other run's
+        are short themselves."""
+        saved = 0
+        for table in ("receipts", "telemetry"):
+            body, dictionary = self._tables.get(table, run_id), self._tables.get(table, like)
+            if body is None or dictionary is None or run_id == like:
+                continue
+            if body.startswith(SHORT) or dictionary.startswith(SHORT):
+                continue
+            short = short_row(like, dictionary, body)
+            if len(short) < len(body) and whole_row(self._tables, table, short) == body:
+                self._tables.put(table, run_id, short)
+                saved += len(body) - len(short)
+        return saved

@@ -1,7 +1,7 @@
 """Immutable bytes by digest, in files.
 
 Small objects are rows of the state, see stored_objects.py. Large ones are files under ``sha256/ab/cdef…``, written as
-fsio.py describes. Objects are never changed or deleted, so an object that no committed run names is harmless.
+fsio.py describes. Objects are never changed, so an object that no committed run names is harmless; `kfm gc` removes it.
 """
 
 from __future__ import annotations
@@ -12,20 +12,22 @@ import io
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from kfm.errors import KfmError, StorageFailed
-from kfm.fsio import REAL, Fs, storage_failed
+from kfm.fsio import REAL, Fs, failing_as_storage, storage_failed
 from kfm.model.names import is_digest
-from kfm.model.ports import State
 from kfm.store.process_identity import holder_is_dead, this_process
-from kfm.store.stored_objects import StagedStream, StoredObjects, below, damaged, missing
+from kfm.store.stored_objects import KEPT, StagedStream, StoredObjects, below, damaged, missing
+
+if TYPE_CHECKING:
+    from kfm.store.state import StoredState
 
 WRITE_BACK = 16 << 20  # a large object is written back in parts of this size while it arrives
 
 
 class FileObjects(StoredObjects):
-    def __init__(self, root: str, state: State, fs: Fs = REAL) -> None:
+    def __init__(self, root: str, state: StoredState, fs: Fs = REAL) -> None:
         super().__init__(state)
         self._root = root
         self._fs = fs
@@ -35,34 +37,50 @@ class FileObjects(StoredObjects):
     def stage(self) -> FileStaging:
         return FileStaging(self)
 
-    def path(self, digest: str) -> str:
-        return os.path.join(self._root, *below(digest))
+    def path(self, digest: str, folder: str = KEPT) -> str:
+        return os.path.join(self._root, *below(digest, folder))
 
     def discard(self, digest: str) -> None:
         """Remove the file of an object, if it has one."""
         with contextlib.suppress(OSError):
             self._fs.unlink(self.path(digest))
 
-    def _large_size(self, digest: str) -> int:
-        with self._raw(digest) as file:
+    def _large_size(self, digest: str, folder: str = KEPT) -> int:
+        with self._raw(digest, folder) as file:
             return file.seek(0, os.SEEK_END)
 
-    def _has_large(self, digest: str) -> bool:
-        return self._fs.exists(self.path(digest))
+    def _has_large(self, digest: str, folder: str = KEPT) -> bool:
+        return self._fs.exists(self.path(digest, folder))
 
     def _changed_ms(self, digest: str) -> int | None:
         return self._fs.changed_ms(self.path(digest))
 
-    def _all_large(self) -> Iterator[str]:
-        root = os.path.join(self._root, "sha256")
-        for folder in self._fs.list(root):
-            for rest in self._fs.list(os.path.join(root, folder)):
-                if is_digest(name := f"sha256:{folder}{rest}"):
+    def _all_large(self, folder: str = KEPT) -> Iterator[str]:
+        root = os.path.join(self._root, folder)
+        for start in self._fs.list(root):
+            for rest in self._fs.list(os.path.join(root, start)):
+                if is_digest(name := f"sha256:{start}{rest}"):
                     yield name
 
-    def _raw(self, digest: str) -> io.FileIO:
+    def _carry(self, digest: str, source: str, target: str) -> None:
+        here, there = self.path(digest, source), self.path(digest, target)
+        with failing_as_storage("move an object"):
+            self._fs.make_dirs(os.path.dirname(there))
+            if self._fs.exists(here):
+                self._fs.replace(here, there)
+                self._fs.sync_dir(os.path.dirname(there))
+                self._fs.sync_dir(os.path.dirname(here))
+
+    def _remove(self, digest: str, folder: str) -> None:
+        path = self.path(digest, folder)
+        with failing_as_storage("remove an object"):
+            self._fs.unlink(path)
+            if self._fs.is_dir(os.path.dirname(path)):
+                self._fs.sync_dir(os.path.dirname(path))
+
+    def _raw(self, digest: str, folder: str = KEPT) -> io.FileIO:
         try:
-            fd = self._fs.open_read(self.path(digest))
+            fd = self._fs.open_read(self.path(digest, folder))
         except FileNotFoundError as problem:
             raise missing(digest) from problem
         except OSError as problem:
@@ -197,7 +215,7 @@ class DryObjects:
         return self._real.size(digest)
 
     def has(self, digest: str) -> bool:
-        return digest in self._new or (self._real is not None and self._real.has(digest))
+        return digest in self._new or (self._real is not None and self._real.holds(digest))
 
     def is_damaged(self, digest: str, since_ms: int) -> bool:
         return digest not in self._new and (self._real is None or self._real.is_damaged(digest, since_ms))

@@ -27,6 +27,8 @@ from kfm.store.lineage_index import Lineage, LineageTx
 from kfm.store.outbox import Outbox, OutboxTx
 from kfm.store.protected_records import Protected, ProtectedTx
 from kfm.store.ref_history import Refs, RefsTx
+from kfm.store.retention.aside_rows import KEY as ASIDE
+from kfm.store.retention.aside_rows import Aside, aside_row, read_aside
 from kfm.store.runs import Runs, RunsTx
 from kfm.store.ticks import Ticks, TicksTx
 
@@ -223,7 +225,16 @@ class StoredState:
         return self.tables.get("objects", name)
 
     def inline_objects(self) -> Iterator[tuple[str, bytes]]:
-        return self.tables.scan("objects")
+        return self.tables.scan("objects", "sha256:")
+
+    def aside_object(self, name: str) -> Aside | None:
+        """Return an object that `kfm gc` set aside; None if it is not."""
+        row = self.tables.get("objects", ASIDE + name)
+        return None if row is None else read_aside(name, row)
+
+    def aside_objects(self) -> Iterator[tuple[str, Aside]]:
+        for key, row in self.tables.scan("objects", ASIDE):
+            yield key.removeprefix(ASIDE), read_aside(key, row)
 
     def close(self) -> None:
         self.tables.close()
@@ -329,6 +340,15 @@ class StoredTx:
             self._tables.put("objects", *rows[0])
         else:
             self._tables.put_many("objects", rows)
+
+    def drop_object(self, name: str) -> None:
+        self._tables.delete("objects", name)
+
+    def set_aside(self, name: str, aside: Aside) -> None:
+        self._tables.put("objects", ASIDE + name, aside_row(aside))
+
+    def drop_aside(self, name: str) -> None:
+        self._tables.delete("objects", ASIDE + name)
 
 
 def _at_amber(flag: str) -> Frozen:

@@ -80,12 +80,22 @@ CATALOGUE = (
     ),
     StateTable("plans", "the plans, in pieces", "the plan's digest and a number", "lines of JSON, one for each step"),
     StateTable("plan_locks", "the plan of each piece of work", "a digest of the work", "the plan's digest"),
-    StateTable("objects", "bytes up to 64 KiB, by digest; larger ones are files", "the digest", "bytes"),
+    StateTable(
+        "objects",
+        "bytes up to 64 KiB, by digest; larger ones are files; for each object that `kfm gc` set aside, when that was",
+        "the digest, or `aside/` and the digest",
+        "bytes; for `aside/`, the time, the size, and the bytes of a small one",
+    ),
     StateTable(
         "versions", "one row for each version: its run, its inputs, its declaration", "the dataset, @ and the digest",
         DatasetVersion,
     ),
-    StateTable("receipts", "one receipt for each run, written once", "the run's id", Receipt),
+    StateTable(
+        "receipts",
+        "one receipt for each run, written once; after its retention, that of a run that changed nothing is kept as "
+        "`short`, the id of the run that it is like, and what differs, compressed",
+        "the run's id", Receipt,
+    ),
     StateTable(
         "telemetry", "what each run cost", "the run's id", RunTelemetry,
         differs={

@@ -18,7 +18,8 @@ from kfm.app.move.table_copy import COPIED, Row, RowSum, rows_of
 from kfm.app.session.backends import open_objects_at, open_tables
 from kfm.clock import rfc3339
 from kfm.config.setting_values import leaves
-from kfm.errors import Corrupt, Refused
+from kfm.errors import Corrupt, Refused, Unavailable
+from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.parsing.documents import dotted
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from kfm.model.ports import Tables
 
 Progress = Callable[[str, int, int], None]
+TURNS = 3
 _LISTED = 10_000  # digests in one piece of the list of objects
 _SECRETS = ("password", "token", "access_key", "secret_key", "session_token", "sign_with", "secrets", "key")
 
@@ -46,9 +48,37 @@ class Backup(NamedTuple):
 
 def back_up(resolved: Resolved, place: BackupPlace, clock: Clock, progress: Progress) -> Backup:
     """Take a backup. Raise Corrupt for a damaged row or object; Refused if the place has those of another
-    installation, or there is nothing yet."""
+    installation, or there is nothing yet; Unavailable if `kfm gc` removes objects again and again meanwhile."""
+    for _ in range(TURNS):
+        try:
+            return _taken(resolved, place, clock, progress)
+        except _Collected:
+            continue
+    raise Unavailable("objects were removed while the backup was taken", hint="wait for `kfm gc`, and take it again")
+
+
+class _Collected(Exception):
+    """`kfm gc` ran since the state was read, so an object that this state names may be gone."""
+
+
+def _gc_of(tables: Tables) -> bytes | None:
+    """Return what the state says of the last `kfm gc`."""
+    return tables.get("refs", refs.maintenance("gc"))
+
+
+def _check_not_collected(resolved: Resolved, before: bytes | None) -> None:
+    tables = open_tables(resolved, "read")
+    try:
+        if _gc_of(tables) != before:
+            raise _Collected
+    finally:
+        tables.close()
+
+
+def _taken(resolved: Resolved, place: BackupPlace, clock: Clock, progress: Progress) -> Backup:
     tables = open_tables(resolved, "dry", in_place=False)
     try:
+        collected = _gc_of(tables)
         taken = rfc3339(clock.now_ms())
         first = next(rows_of(tables, "ledger"), None)
         if first is None:
@@ -59,7 +89,10 @@ def back_up(resolved: Resolved, place: BackupPlace, clock: Clock, progress: Prog
         copy = _Copy(place, progress)
         kept = tuple(copy.table(tables, table) for table in COPIED)
         last = next(tables.scan("ledger", reverse=True, limit=1))
-        names = sorted(copy.objects(resolved, tables, clock))
+        try:
+            names = sorted(copy.objects(resolved, tables, clock))
+        finally:
+            _check_not_collected(resolved, collected)
     finally:
         tables.close()
     listed = [canonical(names[at : at + _LISTED]) for at in range(0, len(names), _LISTED)]

@@ -7,7 +7,6 @@ and compared, so a move that was interrupted goes on where it was.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
@@ -19,6 +18,7 @@ from kfm.app.move.move_claim import Claim, brake, new_move, now_of
 from kfm.app.move.state_move import Terms
 from kfm.app.move.table_copy import COPIED, rows_of
 from kfm.app.session.backends import open_objects_at, open_tables_at
+from kfm.app.session.object_names import NameReader, names_in, packed, unpacked
 from kfm.app.session.state_place import at_home, problem_of_place, read_place
 from kfm.crypto.encryption import MAGIC
 from kfm.errors import Corrupt, KfmError
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 THREADS = 8
 WAIT_S = 60.0  # for workers that began after the objects were copied, at least
-_DIGEST = re.compile(rb"sha256:[0-9a-f]{64}")
-_LONGEST = 71  # bytes of a digest
-_PIECE = 1 << 20
 _STEP = 10_000  # rows between two renewals of the claim
 
 
@@ -134,7 +131,7 @@ class _Copy:
 
     def run(self, claim: Claim | None) -> None:
         """Copy everything that is not copied yet, with several threads."""
-        self._known = {_packed(name.encode()) for name in self._source.large()}
+        self._known = {packed(name) for name in self._source.large()}
         wanted = self._known if self._everything else self._named(claim)
         with ThreadPoolExecutor(THREADS) as threads:
             running: set[Future[_Copied]] = set()
@@ -170,8 +167,8 @@ class _Copy:
         count = 0
         for table in COPIED:
             for key, value in rows_of(self._tables, table):
-                named.update(map(_packed, _DIGEST.findall(value)))
-                named.update(map(_packed, _DIGEST.findall(key.encode())))
+                named.update(names_in(value))
+                named.update(names_in(key.encode()))
                 if table == "objects" and value.startswith(MAGIC):
                     self._everything = True
                 count += 1
@@ -179,10 +176,10 @@ class _Copy:
                     claim.beat()
         return self._known if self._everything else named
 
-    def _copied(self, packed: bytes) -> _Copied:
+    def _copied(self, name: bytes) -> _Copied:
         """Copy one object, unless it is at the new place, undamaged. Raise Corrupt if it is damaged at the old one."""
-        digest = "sha256:" + packed.hex()
-        reader = _Reader(self._source.open(digest))
+        digest = unpacked(name)
+        reader = NameReader(self._source.open(digest))
         was_there = not self._target.is_damaged(digest, 0)
         if self._dry or was_there:
             for _ in reader:
@@ -192,30 +189,4 @@ class _Copy:
                 f"object {digest} has other bytes at the new place",
                 hint="the objects stay where they are; look at the disk or the server there, then move again",
             )
-        return _Copied(packed, reader.size, was_there, reader.names, reader.is_opaque)
-
-
-class _Reader:
-    """The bytes of an object in pieces; it gathers the digests in them."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
-        self.size = 0
-        self.names: set[bytes] = set()
-        self.is_opaque = False
-
-    def __iter__(self) -> Iterator[bytes]:
-        end = b""
-        with self._file as file:
-            while piece := file.read(_PIECE):
-                if not self.size:
-                    self.is_opaque = piece.startswith(MAGIC)
-                self.size += len(piece)
-                self.names.update(map(_packed, _DIGEST.findall(end + piece)))
-                end = piece[1 - _LONGEST :]
-                yield piece
-
-
-def _packed(digest: bytes) -> bytes:
-    """Return the 32 bytes of `sha256:<64 hex digits>`: there may be many."""
-    return bytes.fromhex(digest[7:].decode())
+        return _Copied(name, reader.size, was_there, reader.names, reader.is_opaque)

@@ -145,7 +145,7 @@ def _followed(session: Session, heads: list[TreeHead]) -> LedgerResult:
         tree = merkle.Frontier.unpacked(noted) if noted is not None else None
         vouched = Vouched()
         found = verify_leaves(_rows(session, vouched), heads, tree)
-        if found.size and not vouched.by(session.tables.scan("receipts")):
+        if found.size and not vouched.by(ledger.receipt_bodies()):
             _name_the_first(session)
     except _Spoiled as problem:
         return LedgerResult("tampered", str(problem), problem.index - 1, first_bad=problem.index)

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from kfm.config import Resolved
 from kfm.config.s3_settings import BucketConfig
 from kfm.errors import BadInput
-from kfm.model.ports import Lock, Publisher, State, Tables
+from kfm.model.ports import Lock, Publisher, Tables
 from kfm.model.secret import Secret
 
 if TYPE_CHECKING:
     from kfm.bucket import Bucket
     from kfm.store.filesystem_check import CheckResult
+    from kfm.store.state import StoredState
     from kfm.store.stored_objects import StoredObjects
 
 
@@ -84,7 +85,7 @@ def bucket_at(resolved: Resolved, url: str) -> Bucket:
     return open_bucket(settings, name, prefix, lambda reference: _secret(resolved, reference).reveal())
 
 
-def open_bucket_objects(resolved: Resolved, url: str, state: State) -> StoredObjects:
+def open_bucket_objects(resolved: Resolved, url: str, state: StoredState) -> StoredObjects:
     """Return the object store in a bucket. Objects on their way into it are nameless files of this machine."""
     from kfm.store.buckets.bucket_objects import BucketObjects
 

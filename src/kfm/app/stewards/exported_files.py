@@ -54,8 +54,11 @@ def receipt_files(session: Session, dataset: str = "") -> Iterator[Difference]:
 
 
 def _receipt_path(session: Session, run_id: str) -> str:
-    """Return where a receipt is exported; empty if it cannot be read, which `receipt_check` reports."""
+    """Return where a receipt is exported; empty if `kfm gc` took the file away, or if the receipt cannot be read, which
+    `receipt_check` reports."""
     try:
+        if session.state.ledger.is_short(run_id):
+            return ""
         receipt = session.state.ledger.receipt(run_id)
         return "" if receipt is None else receipt_path(receipt)
     except (KfmError, ValueError):

@@ -61,6 +61,7 @@ def arguments(parser: Parser) -> None:
     receipt = parser.command("receipt", receipts_show, "Show the receipt of a run")
     receipt.add_argument("run", metavar="RUN", help=RUN)
     receipt.add_argument("--worker", action="store_true", help="as JSON, in the form that workers exchange")
+    receipt.add_argument("--exact", action="store_true", help="the bytes whose digest is in the ledger, as exported")
     _export_arguments(parser)
 
 
@@ -281,6 +282,8 @@ def receipts_show(options: argparse.Namespace, screen: Screen) -> int:
             from kfm.app.metadata.worker_receipts_sink import worker_form
 
             screen.data(worker_form(session, receipt))
+        elif options.exact:
+            screen.text((session.state.ledger.receipt_body(run_id) or b"").decode())
         elif screen.json:
             screen.data(receipt)
         else:

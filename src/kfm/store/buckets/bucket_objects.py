@@ -13,21 +13,24 @@ import io
 import os
 import threading
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from kfm.bucket import AT_ONCE, PART, Bucket, Found, ObjectStream, md5_of, sum_in
 from kfm.errors import KfmError, StorageFailed
 from kfm.fsio import REAL, Fs
 from kfm.model.keys import digest as digest_of
 from kfm.model.names import is_digest
-from kfm.model.ports import State
 from kfm.store.process_identity import this_process
-from kfm.store.stored_objects import Behind, StagedStream, StoredObjects, below, damaged, missing
+from kfm.store.stored_objects import KEPT, Behind, StagedStream, StoredObjects, below, damaged, missing
+
+if TYPE_CHECKING:
+    from kfm.store.state import StoredState
 
 
 class BucketObjects(StoredObjects):
     """`scratch` is a local folder for the nameless files of objects that are on their way into the bucket."""
 
-    def __init__(self, bucket: Bucket, state: State, scratch: str, fs: Fs = REAL) -> None:
+    def __init__(self, bucket: Bucket, state: StoredState, scratch: str, fs: Fs = REAL) -> None:
         super().__init__(state)
         self._bucket = bucket
         self._scratch = scratch
@@ -90,30 +93,54 @@ class BucketObjects(StoredObjects):
         with contextlib.suppress(KfmError):
             self._bucket.remove("/".join(below(digest)))
 
-    def _found(self, digest: str) -> Found | None:
-        return self._bucket.find("/".join(below(digest)))
+    def _found(self, digest: str, folder: str = KEPT) -> Found | None:
+        return self._bucket.find("/".join(below(digest, folder)))
 
-    def _large_size(self, digest: str) -> int:
-        if (found := self._found(digest)) is None:
+    def _large_size(self, digest: str, folder: str = KEPT) -> int:
+        if (found := self._found(digest, folder)) is None:
             raise self._missing(digest)
         return found.size
 
-    def _has_large(self, digest: str) -> bool:
-        return self._found(digest) is not None
+    def _has_large(self, digest: str, folder: str = KEPT) -> bool:
+        return self._found(digest, folder) is not None
 
     def _changed_ms(self, digest: str) -> int | None:
         return None if (found := self._found(digest)) is None else found.changed_ms
 
-    def _all_large(self) -> Iterator[str]:
-        for each in self._bucket.below("sha256"):
+    def _all_large(self, folder: str = KEPT) -> Iterator[str]:
+        return (name for name, _ in self._listed(folder))
+
+    def in_folders(self) -> Iterator[tuple[str, int]]:
+        """Yield the digest and the size of every large object, from the list alone."""
+        return self._listed(KEPT)
+
+    def _listed(self, folder: str) -> Iterator[tuple[str, int]]:
+        for each in self._bucket.below(folder):
             if is_digest(name := "sha256:" + "".join(each.path.split("/")[-2:])):
-                yield name
+                yield name, each.size
 
-    def _raw(self, digest: str) -> ObjectStream:
-        return ObjectStream(self._bucket, "/".join(below(digest)), self._missing(digest))
+    def _carry(self, digest: str, source: str, target: str) -> None:
+        here, there = "/".join(below(digest, source)), "/".join(below(digest, target))
+        found = self._bucket.find(here)
+        if found is None:
+            return
+        self._bucket.copy(here, there)
+        kept = self._bucket.find(there)
+        if kept is None or kept.size != found.size:
+            raise StorageFailed(
+                f"the bucket {self._bucket.name} did not copy an object of {found.size} bytes",
+                hint="check the server; nothing was removed",
+            )
+        self._bucket.remove(here)
 
-    def _verified(self, digest: str) -> io.BufferedReader:
-        return io.BufferedReader(_VerifiedStream(self._bucket, digest, self._missing(digest)), 1 << 20)
+    def _remove(self, digest: str, folder: str) -> None:
+        self._bucket.remove("/".join(below(digest, folder)))
+
+    def _raw(self, digest: str, folder: str = KEPT) -> ObjectStream:
+        return ObjectStream(self._bucket, "/".join(below(digest, folder)), self._missing(digest))
+
+    def _verified(self, digest: str, folder: str = KEPT) -> io.BufferedReader:
+        return io.BufferedReader(_VerifiedStream(self._bucket, digest, self._missing(digest), folder), 1 << 20)
 
     def _missing(self, digest: str) -> KfmError:
         return missing(digest, f"restore the objects of the bucket {self._bucket.name} from a copy")
@@ -164,8 +191,8 @@ class _VerifiedStream(ObjectStream):
     """Reads a large object, and hashes it meanwhile, in a thread if it has several parts. Raises Corrupt at the end of
     other bytes."""
 
-    def __init__(self, bucket: Bucket, digest: str, missing: KfmError) -> None:
-        super().__init__(bucket, "/".join(below(digest)), missing)
+    def __init__(self, bucket: Bucket, digest: str, missing: KfmError, folder: str) -> None:
+        super().__init__(bucket, "/".join(below(digest, folder)), missing)
         self._expected = digest
         self._hash = hashlib.sha256()
         self._hashing = Behind(self._hash.update, 2) if len(self._part) < self._size else None

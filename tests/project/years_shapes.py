@@ -1,0 +1,38 @@
+"""What the commands that look after an installation over the years write with `--json`."""
+
+from __future__ import annotations
+
+from tests.project.json_when import Shape
+
+YEARS: dict[str, Shape] = {
+    "kfm backup": Shape(
+        {
+            "backup": "its name",
+            "taken": "when the state was read",
+            "to": "the place",
+            "rows": "rows of the state",
+            "objects": "objects that are files",
+            "new": "files that were not there before",
+            "bytes": "their bytes",
+            "lacks": "the settings of keys and secrets, which no backup holds",
+        },
+        about="With `--list`: a list of `backup`, `taken` and `objects`.",
+    ),
+    "kfm gc": Shape(
+        {
+            "dry_run": "true with `--dry-run`: nothing was removed",
+            "kinds": "a list of `kind` (objects, aside, back, receipts, previews, rows), `count`, `bytes` or null",
+            "waits_for": "the unfinished run for which objects stay that would be removed else; empty: none",
+        }
+    ),
+    "kfm restore": Shape(
+        {
+            "backup": "its name",
+            "taken": "when its state was read",
+            "restored": "false with `--verify`",
+            "rows": "rows of the state",
+            "objects": "objects that are files",
+            "withdrawn": "datasets whose public files have moved on since the backup",
+        }
+    ),
+}

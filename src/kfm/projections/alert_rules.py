@@ -120,7 +120,7 @@ def _operations() -> Iterator[dict[str, Any]]:
             "no metrics of KFM come in", "Is `kfm up --listen` running, and scraped?",
         ),
         (
-            "KfmFrozen", 'sum by (scope) (kfm_frozen{level=~"frozen|red"}) > 0', "1h", "ticket",
+            "KfmFrozen", 'sum by (scope) (kfm_frozen{level="red"}) > 0', "1h", "ticket",
             "work has been frozen for more than an hour", "See `kfm status`; `kfm thaw --reason …` allows it again.",
         ),
         (

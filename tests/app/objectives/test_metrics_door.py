@@ -94,7 +94,7 @@ def test_a_textfile_is_what_the_command_shows(tmp_path: Path) -> None:
     (tmp_path / "kfm.prom").write_text("an older one")
     site.kfm("runs", "signals", "--metrics", "--to", "kfm.prom")
     kept = (tmp_path / "kfm.prom").read_text()
-    assert 'kfm_frozen{scope="global",level="frozen"} 1' in kept.splitlines()
+    assert 'kfm_frozen{scope="global",level="red"} 1' in kept.splitlines()
     steady = {line for line in kept.splitlines() if "freshness" not in line}
     assert steady <= set(site.kfm("runs", "signals", "--metrics").splitlines())
     assert [each.name for each in tmp_path.glob("kfm.prom*")] == ["kfm.prom"]

@@ -20,7 +20,7 @@ def test_prometheus_sees_each_act_under_the_names_of_the_specification(tmp_path:
         site.kfm("publish", "rain")
         seen.wait_for('kfm_operations_total{op="promote",outcome="done"}', lambda n: n == 1)
         site.kfm("freeze", "rain")
-        seen.wait_for('kfm_frozen{scope="dataset",level="frozen"}', lambda n: n == 1)
+        seen.wait_for('kfm_frozen{scope="dataset",level="red"}', lambda n: n == 1)
         site.kfm("thaw", "rain")
         seen.wait_for('kfm_operations_total{op="thaw",outcome="done"}', lambda n: n == 1)
         site.source("n\n1\n2\n")

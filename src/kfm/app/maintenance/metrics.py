@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MINUTE_MS = 60_000
 CHECKED_MS = 60_000  # after this time versions are looked up again although their refs stayed
 ALWAYS = ("ingest", "job")  # the operations that are no moves of refs
-LEVELS = ("frozen", "amber", "red")  # what a freeze flag may say; another value is shown as `frozen`
+FLAGS = (("red", refs.SWITCH), ("amber", refs.AMBER))  # the levels of a freeze, and where their flags are
 SCOPES = ("global", "dataset", "schedule", "backfill", "run", "zone", "updater", "community")
 
 Sample = tuple[dict[str, str], float]
@@ -205,11 +205,12 @@ def _pools(session: Session) -> Iterator[Metric]:
 
 def _frozen(session: Session) -> Iterator[Metric]:
     """Yield how many freeze flags are set, by what they stop and how much. Names of runs and the like stay out."""
-    found: Counter[tuple[str, str]] = Counter({("global", level): 0 for level in LEVELS})
-    for ref, flag in session.state.refs.all(refs.SWITCH):
-        if refs.is_frozen(flag):
-            scope = refs.parse(ref).rest.partition("/")[0]
-            found[scope if scope in SCOPES else OTHER, flag if flag in LEVELS else "frozen"] += 1
+    found: Counter[tuple[str, str]] = Counter({("global", level): 0 for level, _ in FLAGS})
+    for level, zone in FLAGS:
+        for ref, flag in session.state.refs.all(zone):
+            if refs.is_frozen(flag):
+                scope = refs.parse(ref).rest.partition("/")[0]
+                found[scope if scope in SCOPES else OTHER, level] += 1
     samples = [({"scope": scope, "level": level}, float(n)) for (scope, level), n in sorted(found.items())]
     yield Metric("kfm_frozen", "gauge", "freeze flags that are set, by scope and level", samples)
 

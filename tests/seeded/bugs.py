@@ -17,6 +17,7 @@ from tests.seeded.bucket_bugs import BUCKETS
 from tests.seeded.completed import COMPLETED
 from tests.seeded.format_bugs import FORMATS
 from tests.seeded.gc_bugs import COLLECTIONS
+from tests.seeded.intervention_bugs import INTERVENTIONS
 from tests.seeded.job_bugs import JOB_BUGS
 from tests.seeded.lineage_bugs import LINEAGE
 from tests.seeded.mended import MENDED
@@ -46,6 +47,7 @@ BUGS: dict[str, Bug] = {
     **MOVES,
     **BACKUPS,
     **RETRIES,
+    **INTERVENTIONS,
     **COLLECTIONS,
     **ADDED,
     **JOB_BUGS,

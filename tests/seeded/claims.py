@@ -406,9 +406,9 @@ CLAIMS: dict[str, Bug] = {
         "tests/config/test_config.py::test_what_is_shown_holds_no_secret",
     ),
     "W5": Bug(
-        "kfm.engine.upsert:is_publishing",
-        "return move.ref.startswith(refs.PUBLISHED) and bool(move.after)",
-        "return not move.ref",
+        "kfm.engine.zone_gates:is_yes",
+        "return decision.allow is True and decision.subject == move.after",
+        "return True",
         f"{WALK}::test_promotion_without_one_line_of_the_checklist_is_denied",
     ),
     "W5 Processed is asked for": Bug(
@@ -500,6 +500,12 @@ CLAIMS: dict[str, Bug] = {
         "version.metadata if declared is None else declared",
         "version.metadata",
         f"{GATE}::test_what_is_declared_today_decides_whatever_the_version_was_made_under",
+    ),
+    "P4": Bug(
+        "kfm.model.interventions.hotfix_set:corrected",
+        "if fix.holds(found, version):",
+        "if not fix.holds(found, version):",
+        "tests/app/interventions/test_hotfix.py::test_every_reader_sees_a_correction_and_its_end_byte_for_byte",
     ),
     "P5": Bug(
         "kfm.retries.shared_guards:SharedBudget.take",

@@ -16,7 +16,7 @@ JOB_CLAIMS: dict[str, Bug] = {
     ),
     "W4 write-once": Bug(
         "kfm.store.ledger:LedgerTx.append",
-        '            if self._tables.get("receipts", receipt.run_id) == body:\n                return\n',
+        "            if self.receipt_body(receipt.run_id) == body:\n                return\n",
         "            return\n",
         "tests/store/test_state.py::test_a_receipt_is_written_once",
     ),
@@ -79,5 +79,11 @@ JOB_CLAIMS: dict[str, Bug] = {
         "attempts=job.attempts + 1",
         "attempts=job.attempts",
         f"{QUEUE}/test_worker_kills.py::test_a_job_that_kills_its_workers_becomes_a_dead_letter",
+    ),
+    "P9": Bug(
+        "kfm.projections.operation_counts:LedgerCounts.add",
+        "found.wal_entries += len(entry.wal_ids)",
+        "found.wal_entries += 1",
+        "tests/app/objectives/test_ledger_counts.py::test_after_any_history_the_counts_are_those_of_the_whole_ledger",
     ),
 }

@@ -73,8 +73,8 @@ TOLD: dict[str, Bug] = {
     ),
     "P2 of the toolkit, in the graph": Bug(
         "kfm.delivery.public_runs:_restored",
-        "        if move is None or move.before == move.after:",
-        '        if move is None or move.ref.startswith("published/"):',
+        "        if move.before == move.after:",
+        '        if move.ref.startswith("published/"):',
         f"{STANDING}::test_after_a_rollback_the_published_zone_is_what_it_was_and_the_processed_one_stays",
     ),
     "D11 each thing once": Bug(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kfm.app.authority.keyring import Signer
+    from kfm.app.runs.execution import Outcome
     from kfm.app.session.session import Session
     from kfm.config import Resolved
 
@@ -43,9 +44,10 @@ def operate(
     params: dict[str, str] | Callable[[Session], dict[str, str]],
     *,
     quiet: bool = False,
+    then: Callable[[Outcome], None] | None = None,
 ) -> int:
     """Request an operation, and report what moved unless `quiet`. Returns the exit code. A function makes the
-    parameters from what the state says."""
+    parameters from what the state says; `then` takes the outcome."""
     who = person(options)
     signer = signer_of(options, who["reason"])
     dry = getattr(options, "dry_run", False)
@@ -56,6 +58,8 @@ def operate(
             session, [operation_request(operation, dataset, said, signer=signer, days=options.days, **who)], tally
         )
         await_sinks(options, session, tally, [dataset])
+        if then is not None:
+            then(outcome)
         if not quiet:
             show_runs(session, screen, tally, outcome)
         if not screen.json and not dry and not quiet:

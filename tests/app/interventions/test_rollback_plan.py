@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from tests.app.interventions.conftest import SECOND, THIRD, at, made, tree
@@ -124,3 +125,31 @@ def test_hotfixes_stay_unless_they_are_taken_back_too(published: Kfm) -> None:
     answer = published("rollback", "tops", "--to", second, "--hotfixes", "--reason", "as it was")
     assert answer.code == 0, answer.err
     assert titles() == {"Tops of wells"} and _said(tree("public", "catalog")) == _said(later)
+
+
+def test_a_dry_run_writes_a_report_for_those_who_decide(published: Kfm) -> None:
+    first = at(published, "published/tops")
+    renewed(published, SECOND, "tops", "deep")
+    before = tree("public", "catalog", ".kfm")
+    for name in ("r.md", "r.html", "r.json"):
+        assert published("rollback", "tops", "--dry-run", "--report", name, "--reason", "<b>").code == 0
+    assert tree("public", "catalog", ".kfm") == before
+    report = json.loads(Path("r.json").read_text())
+    assert [(move["ref"], move["after"]) for move in report["moves"]] == [("published/tops", first)]
+    assert (report["allowed"], report["broken_links"], report["refused"]) == (True, 0, [])
+    assert [each["dataset"] for each in report["stays"]] == ["deep"]
+    assert [(one["gate"], one["allow"]) for one in report["decisions"]] == [("promotion.checklist", True)]
+    assert f"| published/tops | {at(published, 'published/tops')} | {first} |" in Path("r.md").read_text()
+    page = Path("r.html").read_text()
+    assert f"<td>{first}</td>" in page and "<b>" not in page and "&lt;b&gt;" in page
+    Path("kfm.yml").write_text(Path("kfm.yml").read_text().replace("license: CC0-1.0", "license: ''", 1))
+    assert published("rollback", "tops", "--dry-run", "--report", "r.json", "--reason", "x").code != 0
+    refused = json.loads(Path("r.json").read_text())
+    assert not refused["allowed"] and refused["refused"] and not refused["decisions"][0]["allow"]
+    for words, said in (
+        (("--report", "r.md"), "add --dry-run"),
+        (("--dry-run", "--report", "r.txt"), ".md, .html or .json"),
+        (("--dry-run", "--report", "no/r.md"), "make the folder first"),
+    ):
+        answer = published("rollback", "tops", *words, "--reason", "x")
+        assert answer.code != 0 and said in answer.err, answer.err

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kfm.app.authority.named_versions import version_of_ref
-from kfm.app.interventions.rollback_plan import plan_rollback, version_at, version_by
+from kfm.app.interventions.rollback_plan import Dependent, plan_rollback, version_at, version_by
+from kfm.app.interventions.rollback_reports import check_report, write_report
 from kfm.app.runs.queries import find_run
 from kfm.cli.operation import operate, operate_on_dataset
 from kfm.cli.render import Screen
@@ -58,11 +59,19 @@ def arguments(parser: Parser) -> None:
         help="only if the ref is at this version now, or at `nothing`",
     )
     parser.add_argument("--ref", default=None, metavar="REF", help="the ref (default: published/DATASET)")
+    parser.add_argument(
+        "--report",
+        default=None,
+        metavar="FILE",
+        help="with --dry-run: write what it would do, and what policy says today, as .md, .html or .json",
+    )
     parser.set_defaults(handler=rollback, reports=True)
 
 
 def rollback(options: argparse.Namespace, screen: Screen) -> int:
-    params = {}
+    params: dict[str, str] = {}
+    if options.report is not None:
+        check_report(options.report, dry=options.dry_run)
     options.closes = options.to == "nothing"
     if options.ref is not None:
         params["ref"] = check_ref(options.ref)
@@ -76,14 +85,17 @@ def rollback(options: argparse.Namespace, screen: Screen) -> int:
     together = options.cascade or options.hotfixes
     if together and params.get("ref", refs.PUBLISHED).startswith(refs.PROCESSED):
         raise BadInput("--cascade and --hotfixes are about published refs", hint="leave them out, or leave out --ref")
-    if not together and options.closes:
+    if not together and options.closes and options.report is None:
         return operate_on_dataset(options, screen, "rollback", params)
     name = known_dataset(options, screen, settings(options), options.dataset)
+
+    left: list[Dependent] = []
 
     def planned(session: Session) -> dict[str, str]:
         if not params.get("ref", refs.PUBLISHED).startswith(refs.PUBLISHED):
             return params
         plan = plan_rollback(session, name, params, cascade=options.cascade, hotfixes=options.hotfixes)
+        left.extend(plan.left)
         for each in plan.left:
             screen.say(
                 f"{each.dataset} stays public, and was made of what is taken back: --cascade takes it along, or "
@@ -91,7 +103,11 @@ def rollback(options: argparse.Namespace, screen: Screen) -> int:
             )
         return plan.params(params)
 
-    return operate(options, screen, "rollback", name, planned)
+    if options.report is None:
+        return operate(options, screen, "rollback", name, planned)
+    return operate(
+        options, screen, "rollback", name, planned, then=lambda done: write_report(options.report, done, left)
+    )
 
 
 def _version_then(options: argparse.Namespace, screen: Screen) -> str:

@@ -107,6 +107,8 @@ LINES = {
     "kfm mask scan": ["mask", "scan", "kfm.yml", "--against", "sites.csv", "--mask", "mask.yml"],
     "kfm triggers drop": ["triggers", "drop", "000000000001"],
     "kfm hotfix new": ["hotfix", "new", "title", "rain-gauges", "--set", "title=Gauges"],
+    "kfm hotfix apply": ["hotfix", "apply", "hotfixes/title.yml"],
+    "kfm hotfix revert": ["hotfix", "revert", "title"],
     "kfm hotfix diff": ["hotfix", "diff", "hotfixes/title.yml"],
     "kfm hotfix list": ["hotfix", "list"],
     "kfm runs receipts": ["runs", "receipts"],
@@ -235,9 +237,9 @@ def laid_before(name: str, ran: Kfm) -> None:
         promise(Path(), "gauges-success", dataset="rain-gauges")
     if name == "kfm restore":
         assert ran("backup", "../backups").code == 0
-    if name in ("kfm hotfix diff", "kfm hotfix list"):
+    if name in ("kfm hotfix diff", "kfm hotfix list", "kfm hotfix apply", "kfm hotfix revert"):
         assert ran("hotfix", "new", "title", "rain-gauges", "--set", "title=Gauges").code == 0
-    if name == "kfm hotfix list":
+    if name in ("kfm hotfix list", "kfm hotfix revert"):
         assert ran("hotfix", "apply", "hotfixes/title.yml", "--reason", "a test").code == 0
     if name in ("kfm breakers", "kfm budgets"):
         used_up("source/example.org")

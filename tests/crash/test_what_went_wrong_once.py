@@ -131,10 +131,12 @@ def test_a_step_that_no_thread_is_left_for_gets_a_new_one() -> None:
         return Output(b"x")
 
     context: Any = SimpleNamespace(
-        updater=SimpleNamespace(execute=perform_it, id="u"),
+        updater=SimpleNamespace(execute=perform_it, id="u", retries=0, backoff_s=1.0, retry_on=()),
+        switches=(),
         grids={},
         standing=None,
         world=SimpleNamespace(
+            state=None,
             objects=None,
             settings=SimpleNamespace(threads=2, dry_run=False),
             clock=FixedClock(T0),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.project.budget_shape import BUDGET
-from tests.project.json_when import Shape
+from tests.project.json_when import RUNS, Shape
 
 INTERVENTIONS: dict[str, Shape] = {
     **dict.fromkeys(("kfm slo", "kfm slo list"), Shape(BUDGET, many=True)),
@@ -11,6 +11,7 @@ INTERVENTIONS: dict[str, Shape] = {
     "kfm triggers drop": Shape(
         {"dropped": "the ids of the triggers that no run answers", "run_id": "of the receipt that names them"}
     ),
+    **dict.fromkeys(("kfm hotfix apply", "kfm hotfix revert"), Shape(RUNS)),
     "kfm hotfix new": Shape({"file": "the file that was written"}),
     "kfm hotfix diff": Shape(
         {

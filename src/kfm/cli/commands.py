@@ -59,6 +59,7 @@ GROUPS = (
             Command("diff", "Show which keys and rows a version added, changed and removed"),
             Command("quarantine", "Show which rows or sources are quarantined, and why"),
             Command("catalog", "Build and check STAC, DCAT and lineage; discover datasets"),
+            Command("slo", "Show objectives, error budgets and what they close; override one"),
         ),
     ),
     Group(
@@ -115,7 +116,6 @@ GROUPS = (
         (
             Command("doctor", "Check the configuration, the store and the disk"),
             Command("reconcile", "Compare storage, refs, public files and catalogs; repair them"),
-            Command("slo", "Show objectives, error budgets and what they close; override one"),
             Command("alerts", "Write rules for Prometheus, made of the objectives"),
             Command("sinks", "Show how far each sink was notified, and what it refused"),
             Command("breakers", "Show which operations are refused because they kept failing"),

@@ -80,7 +80,7 @@ JOB_CLAIMS: dict[str, Bug] = {
         "attempts=job.attempts",
         f"{QUEUE}/test_worker_kills.py::test_a_job_that_kills_its_workers_becomes_a_dead_letter",
     ),
-    "P9": Bug(
+    "P9 of the toolkit": Bug(
         "kfm.projections.operation_counts:LedgerCounts.add",
         "found.wal_entries += len(entry.wal_ids)",
         "found.wal_entries += 1",

@@ -26,6 +26,15 @@ def corrected(kfm: Kfm, text: str = FILE, *more: str) -> str:
     return answer.err if answer.code else ""
 
 
+def signed_by_two(kfm: Kfm) -> None:
+    """Make a key list: an operator requests, and a steward signs."""
+    assert kfm("keys", "new", "--person", "ada", "--role", "admin", "--out", "../safe/ada.key").code == 0
+    for name, role in (("olli", "operator"), ("sue", "steward")):
+        whose = ("--custodian", "museum") if role == "steward" else ()
+        words = ("--person", name, "--role", role, *whose, "--out", f"../safe/{name}.key", "--key", "../safe/ada.key")
+        assert kfm("keys", "new", *words).code == 0
+
+
 def titles() -> set[str]:
     """Every title of `tops` that a reader sees."""
     catalog = json.loads(Path("catalog/catalog.jsonld").read_text())
@@ -186,3 +195,30 @@ def test_the_written_file_is_the_one_that_is_applied(published: Kfm) -> None:
     again = published("hotfix", "apply", "hotfixes/n.yml", "--reason", "x")
     assert again.code == 0, again.err
     assert "is there already" in published("hotfix", "new", "n", "tops", "--set", "title=x").err
+
+
+def test_who_signs_a_hotfix_or_a_cascade_sees_every_text_and_every_move(published: Kfm) -> None:
+    made_once = at(published, "published/deep")
+    Path("tops.csv").write_text(SECOND)
+    made(published, "tops", "deep")
+    newer = at(published, "published/deep")
+    signed_by_two(published)
+    Path("fix.yml").write_text(FILE)
+    operator = ("--reason", "it was wrong", "--key", "../safe/olli.key")
+    assert published("hotfix", "apply", "fix.yml", *operator).code == 4
+    (order,) = published("review", "list", "--json").data
+    shown = published("review", "show", order["id"])
+    assert "'Tops of wells'" in shown.out and "better-title" in shown.out
+    correction = {"hotfix": "better-title", "field": "title", "from": "'tops'", "to": "'Tops of wells'"}
+    assert published("review", "show", order["id"], "--json").data["more"]["corrections"] == [correction]
+    assert published("review", "approve", order["id"], "--key", "../safe/sue.key").code == 0
+    assert titles() == {"Tops of wells"}
+    assert published("hotfix", "revert", "better-title", *operator).code == 4
+    (order,) = published("review", "list", "--json").data
+    back = {**correction, "from": correction["to"], "to": correction["from"]}
+    assert published("review", "show", order["id"], "--json").data["more"]["corrections"] == [back]
+    assert published("review", "reject", order["id"], "--key", "../safe/sue.key", "--reason", "no").code == 0
+    assert published("rollback", "tops", "--cascade", *operator).code == 4
+    (order,) = published("review", "list", "--json").data
+    moves = published("review", "show", order["id"], "--json").data["more"]["moves"]
+    assert moves == [{"ref": "published/deep", "from": newer, "to": made_once}]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.interventions.conftest import SECOND, THIRD, at, made
-from tests.app.interventions.test_hotfix import corrected, signed_by_two, titles
+from tests.app.interventions.test_hotfix import FILE, corrected, signed_by_two, titles
 from tests.cli.conftest import Kfm
 
 
@@ -129,3 +129,14 @@ def test_with_a_key_list_no_kept_request_is_dropped_before_others_have_signed_th
         assert kept(published) == before and states(published)["tops"][0]
     assert published("triggers", "drop", before[0], "--reason", "a mistake").code == 0 and kept(published) == []
     assert published("thaw", "--catch-up", "none", "--reason", "go", "--key", "../safe/olli.key").code == 4
+
+
+def test_what_met_amber_names_the_thaw_that_opens_it_and_the_ref_that_waits(published: Kfm) -> None:
+    Path("fix.yml").write_text(FILE)
+    for scope, cure in (((), "`kfm thaw --reason …`"), (("tops",), "`kfm thaw tops --reason …`")):
+        assert published("freeze", *scope, "--level", "amber", "--reason", "look").code == 0
+        answer = published("hotfix", "apply", "fix.yml", "--reason", "it was wrong")
+        assert answer.code == 5 and cure in answer.err
+        assert " hotfix/tops from nothing to " in published("triggers", "list").out
+        assert published("thaw", *scope, "--catch-up", "none", "--reason", "go").code == 0
+        assert kept(published) == []

@@ -222,3 +222,24 @@ def test_who_signs_a_hotfix_or_a_cascade_sees_every_text_and_every_move(publishe
     (order,) = published("review", "list", "--json").data
     moves = published("review", "show", order["id"], "--json").data["more"]["moves"]
     assert moves == [{"ref": "published/deep", "from": newer, "to": made_once}]
+
+
+def test_a_hotfix_of_a_withdrawn_dataset_is_taken_back_and_does_not_return_with_it(published: Kfm) -> None:
+    before = tree("public", "catalog")
+    assert corrected(published) == ""
+    licence = FILE.replace("/title", "/license").replace("value: tops", "value: CC0-1.0")
+    licence = licence.replace("better-title", "licence").replace("Tops of wells", "CC-BY-4.0")
+    assert corrected(published, licence) == ""
+    best = FILE.replace("better-title", "best").replace("Tops of wells", "Best").replace("tops}", "Tops of wells}")
+    assert corrected(published, best) == ""
+    version = at(published, "published/tops")
+    assert published("rollback", "tops", "--to", "nothing", "--reason", "away").code == 0
+    wrong_order = published("hotfix", "revert", "better-title", "--reason", "x")
+    assert wrong_order.code == 3 and "kfm hotfix revert best" in wrong_order.complaint
+    for name in ("best", "better-title", "licence"):
+        assert published("hotfix", "revert", name, "--reason", "x").code == 0
+    assert "is not published" in corrected(published), "nothing is corrected before it is public again"
+    assert published("publish", "tops", "--to", version, "--reason", "back").code == 0
+    assert titles() == {"tops"} and published("reconcile").code == 0
+    same = {path for path, digest in tree("public", "catalog").items() if before.get(path) == digest}
+    assert "public/datasets/tops/CITATION.cff" in same

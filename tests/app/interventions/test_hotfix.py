@@ -243,3 +243,21 @@ def test_a_hotfix_of_a_withdrawn_dataset_is_taken_back_and_does_not_return_with_
     assert titles() == {"tops"} and published("reconcile").code == 0
     same = {path for path, digest in tree("public", "catalog").items() if before.get(path) == digest}
     assert "public/datasets/tops/CITATION.cff" in same
+
+
+def test_the_cure_of_a_missing_precondition_is_a_line_that_works(published: Kfm) -> None:
+    text = "hotfix: d\ndataset: tops\ndcat:\n  merge: {title: Tops}\n"
+    problem = corrected(published, text)
+    line = problem.partition("expect: `")[2].partition("`")[0]
+    assert line == 'expect: {title: "tops"}', problem
+    assert corrected(published, text.replace("dcat:\n", f"dcat:\n  {line}\n")) == ""
+    assert titles() == {"Tops"}
+    nobody = "hotfix: e\ndataset: tops\ndcat:\n  merge: {rights: {attributionText: Ada}}\n"
+    assert "corrects an attribution, and there is none" in corrected(published, nobody)
+
+
+@pytest.mark.parametrize("words", [("title=One", "title=Two"), ("title=",), ("title= ",)])
+def test_a_file_that_could_not_be_applied_is_not_written(published: Kfm, words: tuple[str, ...]) -> None:
+    sets = [word for each in words for word in ("--set", each)]
+    answer = published("hotfix", "new", "slip", "tops", *sets)
+    assert answer.code == 3 and "--set" in answer.complaint and not Path("hotfixes/slip.yml").exists()

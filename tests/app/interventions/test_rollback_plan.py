@@ -52,6 +52,19 @@ def test_what_stays_behind_is_named(published: Kfm) -> None:
     assert "stays public" not in shown.err
 
 
+def test_what_stayed_behind_is_taken_along_later_by_the_command_that_the_refusal_names(published: Kfm) -> None:
+    versions = at(published, "published/tops"), at(published, "published/deep")
+    renewed(published, SECOND, "tops", "deep")
+    assert published("rollback", "tops", "--reason", "it was wrong").code == 0
+    answer = published("rollback", "tops", "--cascade", "--reason", "it was wrong")
+    assert answer.code == 3 and "deep stayed public" in answer.complaint
+    command = answer.complaint.partition("`kfm ")[2].partition("`")[0].replace("…", "again")
+    assert "--cascade" in command and published(*command.split()).code == 0
+    assert (at(published, "published/tops"), at(published, "published/deep")) == versions
+    assert published("rollback", "tops", "--cascade", "--reason", "it was wrong").code == 3, "once"
+    assert (at(published, "published/tops"), at(published, "published/deep")) == versions
+
+
 def test_a_dataset_that_was_never_made_of_anything_else_is_decided_by_itself(published: Kfm) -> None:
     first = at(published, "published/tops")
     renewed(published, SECOND, "tops")

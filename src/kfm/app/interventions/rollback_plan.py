@@ -59,6 +59,13 @@ def plan_rollback(
     history = list(session.state.refs.history(ref))
     here = session.state.refs.at(ref)
     target = params.get("to") or (history[-1].before if history and history[-1].op != "rollback" else "")
+    if cascade and here and not target and history and history[-1].op == "rollback":
+        left = [each.dataset for each in _dependents(session, dataset, _taken_back(history, here))]
+        if left:
+            raise Refused(
+                f"{ref} was rolled back already, and {', '.join(left)} stayed public",
+                hint=f"take along what was made of it: `kfm rollback {dataset} --to {here[:23]} --cascade --reason …`",
+            )
     if not history or not target:
         return RollbackPlan(RefMove(ref=ref, before=here, after=here), [], [])
     closes = target == NOTHING

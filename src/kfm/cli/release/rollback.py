@@ -86,8 +86,8 @@ def rollback(options: argparse.Namespace, screen: Screen) -> int:
         plan = plan_rollback(session, name, params, cascade=options.cascade, hotfixes=options.hotfixes)
         for each in plan.left:
             screen.say(
-                f"{each.dataset} stays public, and was made of what is taken back: --cascade takes it along, or "
-                f"`kfm run {each.dataset}` makes it again"
+                f"{each.dataset} stays public, and was made of what is taken back: --cascade takes it along; once "
+                f"{name} is corrected and has run, `kfm run {each.dataset}` makes it again"
             )
         return plan.params(params)
 

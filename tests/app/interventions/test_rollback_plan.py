@@ -87,6 +87,18 @@ def test_a_withdrawal_takes_along_everything_that_was_made_of_it(published: Kfm)
     assert [path for path in left if path.endswith((".csv", ".ndjson", "collection.json", "index.html"))] == []
 
 
+def test_a_withdrawal_takes_along_what_was_made_of_a_version_that_was_never_public(published: Kfm) -> None:
+    first = at(published, "published/tops")
+    Path("tops.csv").write_text(SECOND)
+    assert published("run", "-q").code == 0
+    assert published("publish", "deep", "--reason", "new", "-q").code == 0
+    assert at(published, "published/tops") == first != at(published, "processed/tops")
+    alone = published("rollback", "tops", "--to", "nothing", "--dry-run")
+    assert alone.code == 0 and "deep stays public, and was made of what is taken back" in alone.err
+    answer = published("rollback", "tops", "--to", "nothing", "--cascade", "--reason", "it may not be public")
+    assert answer.code == 0 and at(published, "published/tops") == at(published, "published/deep") == ""
+
+
 def test_a_frozen_dataset_is_not_taken_along(published: Kfm) -> None:
     renewed(published, SECOND, "tops", "deep")
     before = at(published, "published/tops"), at(published, "published/deep")

@@ -72,6 +72,9 @@ def plan_rollback(
     first = RefMove(ref=ref, before=here, after="" if closes else target)
     more = list(_hotfixes(session, dataset, history, target)) if hotfixes and not closes else []
     gone = _taken_back(history, first.after)
+    if closes:  # also those that were never public: other datasets may have read them
+        made = session.state.refs.history(refs.processed(dataset))
+        gone |= {version for entry in made for version in (entry.before, entry.after) if version}
     found = list(_dependents(session, dataset, gone))
     if not cascade:
         return RollbackPlan(first, more, found)
@@ -113,7 +116,10 @@ def _along(session: Session, each: Dependent, *, closes: bool, hotfixes: bool) -
         return
     by_itself = f"decide about it by itself first: `kfm rollback {name} --to nothing --reason …` withdraws it"
     if not each.target:
-        raise Refused(f"every public version of {name} was made of what is taken back", hint=by_itself)
+        raise Refused(
+            f"{name} has no other public version: each was taken back, or was made of what is taken back",
+            hint=f"{by_itself}, and --to VERSION names another one",
+        )
     move = RefMove(ref=ref, before=each.version, after=each.target)
     if is_guarded(session, name, move):
         raise Refused(f"{name} is protected, and its custodians decide about its versions", hint=by_itself)

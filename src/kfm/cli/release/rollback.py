@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from kfm.app.authority.named_versions import version_of_ref
 from kfm.app.interventions.rollback_plan import plan_rollback, version_at, version_by
 from kfm.app.runs.queries import find_run
-from kfm.cli.operation import operate, operate_on_dataset
+from kfm.cli.operation import operate
 from kfm.cli.render import Screen
 from kfm.cli.session import known_dataset, opened, settings
-from kfm.errors import BadInput
+from kfm.errors import BadInput, KfmError
 from kfm.model import refs
 from kfm.model.names import check_ref, dataset_id, is_digest
 
@@ -76,14 +76,17 @@ def rollback(options: argparse.Namespace, screen: Screen) -> int:
     together = options.cascade or options.hotfixes
     if together and params.get("ref", refs.PUBLISHED).startswith(refs.PROCESSED):
         raise BadInput("--cascade and --hotfixes are about published refs", hint="leave them out, or leave out --ref")
-    if not together and options.closes:
-        return operate_on_dataset(options, screen, "rollback", params)
     name = known_dataset(options, screen, settings(options), options.dataset)
 
     def planned(session: Session) -> dict[str, str]:
         if not params.get("ref", refs.PUBLISHED).startswith(refs.PUBLISHED):
             return params
-        plan = plan_rollback(session, name, params, cascade=options.cascade, hotfixes=options.hotfixes)
+        try:
+            plan = plan_rollback(session, name, params, cascade=options.cascade, hotfixes=options.hotfixes)
+        except KfmError:
+            if together or not options.closes:
+                raise
+            return params  # a withdrawal does not wait until everything else can be read
         for each in plan.left:
             screen.say(
                 f"{each.dataset} stays public, and was made of what is taken back: --cascade takes it along; once "

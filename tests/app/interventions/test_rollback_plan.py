@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.app.dependencies.conftest import TOPS
 from tests.app.interventions.conftest import SECOND, THIRD, at, made, tree
 from tests.app.interventions.test_hotfix import corrected, titles
 from tests.cli.conftest import Kfm
@@ -77,6 +78,20 @@ def test_a_dataset_that_was_never_made_of_anything_else_is_decided_by_itself(pub
         assert published("refs", "list").out == before
     else:
         raise AssertionError("a withdrawn version came back")
+
+
+def test_a_version_that_a_right_one_gives_too_stays_unless_everything_is_withdrawn(published: Kfm) -> None:
+    first, deep = at(published, "published/tops"), at(published, "published/deep")
+    renewed(published, TOPS.replace("a,100", "a,101"), "tops")
+    row = published("run", "deep", "--json").data["receipts"][0]
+    assert row["outcome"] == "unchanged", "the same bytes come of the version that is taken back"
+    shown = published("rollback", "tops", "--dry-run")
+    assert shown.code == 0 and "stays public" not in shown.err
+    assert published("rollback", "tops", "--cascade", "--reason", "it was wrong").code == 0
+    assert (at(published, "published/tops"), at(published, "published/deep")) == (first, deep)
+    assert published("reconcile").code == 0
+    assert published("rollback", "tops", "--to", "nothing", "--cascade", "--reason", "away").code == 0
+    assert at(published, "published/tops") == at(published, "published/deep") == ""
 
 
 def test_a_withdrawal_takes_along_everything_that_was_made_of_it(published: Kfm) -> None:

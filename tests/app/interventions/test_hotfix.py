@@ -261,3 +261,13 @@ def test_a_file_that_could_not_be_applied_is_not_written(published: Kfm, words: 
     sets = [word for each in words for word in ("--set", each)]
     answer = published("hotfix", "new", "slip", "tops", *sets)
     assert answer.code == 3 and "--set" in answer.complaint and not Path("hotfixes/slip.yml").exists()
+
+
+def test_a_hotfix_of_one_version_waits_because_of_the_version(published: Kfm) -> None:
+    pinned = FILE.replace("dataset: tops", f"dataset: tops\nversion: {at(published, 'published/tops')}")
+    assert corrected(published, pinned) == "" and titles() == {"Tops of wells"}
+    Path("tops.csv").write_text(SECOND)
+    made(published, "tops")
+    (item,) = published("review", "list", "--json").data
+    assert item["what"] == "hotfix better-title expects another version than tops has now"
+    assert titles() == {"tops"}

@@ -103,7 +103,8 @@ def _frozen(session: Session, last: RefEntry | None, dataset: str) -> str:
     if last is None:
         return "it was frozen; its trigger is kept: `kfm resume`"
     why = f" ({shown_reason(session, last.reason)})" if last.reason else ""
-    thaw = "kfm thaw --reason …" if last.ref == refs.switch("global") else f"kfm thaw {dataset} --reason …"
+    everything = last.ref in (refs.switch("global"), refs.amber("global"))
+    thaw = "kfm thaw --reason …" if everything else f"kfm thaw {dataset} --reason …"
     return f"frozen since {last.ts[:16]}Z by {last.actor}{why}; its trigger is kept: `{thaw}`, then `kfm resume`"
 
 

@@ -104,8 +104,14 @@ def publications(context: RunContext, moves: Sequence[RefMove]) -> Iterator[Publ
             version = at(refs.published(dataset))
             if version:
                 yield Publication(RefMove(ref=refs.published(dataset), before=version, after=version), move.after)
-            elif move.after:
+            elif not _only_takes_back(context, move):
                 raise Refused(f"{dataset} is not published, so it has nothing to correct", hint="correct kfm.yml")
+
+
+def _only_takes_back(context: RunContext, move: RefMove) -> bool:
+    """Return whether the move of a hotfix ref adds no hotfix to those that are applied."""
+    before, after = (fixes_in(context.world.objects.read(at)) if at else [] for at in (move.before, move.after))
+    return all(fix in before for fix in after)
 
 
 def admit_to_published(context: RunContext, shown: Publication) -> Decision:

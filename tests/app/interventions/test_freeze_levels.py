@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.app.interventions.conftest import SECOND, THIRD, at, made
-from tests.app.interventions.test_hotfix import corrected, titles
+from tests.app.interventions.test_hotfix import FILE, corrected, signed_by_two, titles
 from tests.cli.conftest import Kfm
 
 
@@ -115,3 +115,28 @@ def test_a_hotfix_that_met_a_freeze_is_kept_and_done_after_the_thaw(published: K
     assert published("resume").code == 0
     assert titles() == {"Tops of wells"}
     made(published)
+
+
+def test_with_a_key_list_no_kept_request_is_dropped_before_others_have_signed_the_thaw(published: Kfm) -> None:
+    signed_by_two(published)
+    assert published("freeze", "--reason", "stop", "--key", "../safe/olli.key").code == 0
+    assert published("run", "tops", "--force", "--reason", "again").code == 5
+    before = kept(published)
+    assert len(before) == 1, "a request is kept"
+    for more in ((), ("--key", "../safe/olli.key"), ("--dry-run",)):
+        answer = published("thaw", "--catch-up", "none", "--reason", "go", *more)
+        assert answer.code == 3 and "kfm triggers drop" in answer.complaint
+        assert kept(published) == before and states(published)["tops"][0]
+    assert published("triggers", "drop", before[0], "--reason", "a mistake").code == 0 and kept(published) == []
+    assert published("thaw", "--catch-up", "none", "--reason", "go", "--key", "../safe/olli.key").code == 4
+
+
+def test_what_met_amber_names_the_thaw_that_opens_it_and_the_ref_that_waits(published: Kfm) -> None:
+    Path("fix.yml").write_text(FILE)
+    for scope, cure in (((), "`kfm thaw --reason …`"), (("tops",), "`kfm thaw tops --reason …`")):
+        assert published("freeze", *scope, "--level", "amber", "--reason", "look").code == 0
+        answer = published("hotfix", "apply", "fix.yml", "--reason", "it was wrong")
+        assert answer.code == 5 and cure in answer.err
+        assert " hotfix/tops from nothing to " in published("triggers", "list").out
+        assert published("thaw", *scope, "--catch-up", "none", "--reason", "go").code == 0
+        assert kept(published) == []

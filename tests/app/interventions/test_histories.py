@@ -81,7 +81,7 @@ class Model:
     def good(self, wrong: set[str]) -> str:
         """The version of deep that a cascade goes to; empty: there is none."""
         for version, _ in reversed(self.deep.moves):
-            if version and version in self.deep.live and not self.made_of[version] & wrong:
+            if version and version in self.deep.live and not self.made_of[version] <= wrong:
                 return version
         return ""
 
@@ -163,7 +163,8 @@ class History:
         cascade = self.random.random() < 0.5
         wrong = self.model.tops.taken_back(target)
         deep = self.model.deep.at
-        along = cascade and bool(deep) and bool(self.model.made_of[deep] & wrong)
+        makers = self.model.made_of.get(deep, set())  # bytes that a right version gives, too, are right
+        along = cascade and bool(deep) and (makers <= wrong if target else bool(makers & wrong))
         goal = self.model.good(wrong) if along and target else ""
         words = ["rollback", "tops", "--to", target or "nothing", *(["--cascade"] if cascade else [])]
         granted = self.done(*words, "--reason", "it was wrong")

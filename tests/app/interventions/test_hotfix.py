@@ -26,6 +26,15 @@ def corrected(kfm: Kfm, text: str = FILE, *more: str) -> str:
     return answer.err if answer.code else ""
 
 
+def signed_by_two(kfm: Kfm) -> None:
+    """Make a key list: an operator requests, and a steward signs."""
+    assert kfm("keys", "new", "--person", "ada", "--role", "admin", "--out", "../safe/ada.key").code == 0
+    for name, role in (("olli", "operator"), ("sue", "steward")):
+        whose = ("--custodian", "museum") if role == "steward" else ()
+        words = ("--person", name, "--role", role, *whose, "--out", f"../safe/{name}.key", "--key", "../safe/ada.key")
+        assert kfm("keys", "new", *words).code == 0
+
+
 def titles() -> set[str]:
     """Every title of `tops` that a reader sees."""
     catalog = json.loads(Path("catalog/catalog.jsonld").read_text())
@@ -186,3 +195,79 @@ def test_the_written_file_is_the_one_that_is_applied(published: Kfm) -> None:
     again = published("hotfix", "apply", "hotfixes/n.yml", "--reason", "x")
     assert again.code == 0, again.err
     assert "is there already" in published("hotfix", "new", "n", "tops", "--set", "title=x").err
+
+
+def test_who_signs_a_hotfix_or_a_cascade_sees_every_text_and_every_move(published: Kfm) -> None:
+    made_once = at(published, "published/deep")
+    Path("tops.csv").write_text(SECOND)
+    made(published, "tops", "deep")
+    newer = at(published, "published/deep")
+    signed_by_two(published)
+    Path("fix.yml").write_text(FILE)
+    operator = ("--reason", "it was wrong", "--key", "../safe/olli.key")
+    assert published("hotfix", "apply", "fix.yml", *operator).code == 4
+    (order,) = published("review", "list", "--json").data
+    shown = published("review", "show", order["id"])
+    assert "'Tops of wells'" in shown.out and "better-title" in shown.out
+    correction = {"hotfix": "better-title", "field": "title", "from": "'tops'", "to": "'Tops of wells'"}
+    assert published("review", "show", order["id"], "--json").data["more"]["corrections"] == [correction]
+    assert published("review", "approve", order["id"], "--key", "../safe/sue.key").code == 0
+    assert titles() == {"Tops of wells"}
+    assert published("hotfix", "revert", "better-title", *operator).code == 4
+    (order,) = published("review", "list", "--json").data
+    back = {**correction, "from": correction["to"], "to": correction["from"]}
+    assert published("review", "show", order["id"], "--json").data["more"]["corrections"] == [back]
+    assert published("review", "reject", order["id"], "--key", "../safe/sue.key", "--reason", "no").code == 0
+    assert published("rollback", "tops", "--cascade", *operator).code == 4
+    (order,) = published("review", "list", "--json").data
+    moves = published("review", "show", order["id"], "--json").data["more"]["moves"]
+    assert moves == [{"ref": "published/deep", "from": newer, "to": made_once}]
+
+
+def test_a_hotfix_of_a_withdrawn_dataset_is_taken_back_and_does_not_return_with_it(published: Kfm) -> None:
+    before = tree("public", "catalog")
+    assert corrected(published) == ""
+    licence = FILE.replace("/title", "/license").replace("value: tops", "value: CC0-1.0")
+    licence = licence.replace("better-title", "licence").replace("Tops of wells", "CC-BY-4.0")
+    assert corrected(published, licence) == ""
+    best = FILE.replace("better-title", "best").replace("Tops of wells", "Best").replace("tops}", "Tops of wells}")
+    assert corrected(published, best) == ""
+    version = at(published, "published/tops")
+    assert published("rollback", "tops", "--to", "nothing", "--reason", "away").code == 0
+    wrong_order = published("hotfix", "revert", "better-title", "--reason", "x")
+    assert wrong_order.code == 3 and "kfm hotfix revert best" in wrong_order.complaint
+    for name in ("best", "better-title", "licence"):
+        assert published("hotfix", "revert", name, "--reason", "x").code == 0
+    assert "is not published" in corrected(published), "nothing is corrected before it is public again"
+    assert published("publish", "tops", "--to", version, "--reason", "back").code == 0
+    assert titles() == {"tops"} and published("reconcile").code == 0
+    same = {path for path, digest in tree("public", "catalog").items() if before.get(path) == digest}
+    assert "public/datasets/tops/CITATION.cff" in same
+
+
+def test_the_cure_of_a_missing_precondition_is_a_line_that_works(published: Kfm) -> None:
+    text = "hotfix: d\ndataset: tops\ndcat:\n  merge: {title: Tops}\n"
+    problem = corrected(published, text)
+    line = problem.partition("expect: `")[2].partition("`")[0]
+    assert line == 'expect: {title: "tops"}', problem
+    assert corrected(published, text.replace("dcat:\n", f"dcat:\n  {line}\n")) == ""
+    assert titles() == {"Tops"}
+    nobody = "hotfix: e\ndataset: tops\ndcat:\n  merge: {rights: {attributionText: Ada}}\n"
+    assert "corrects an attribution, and there is none" in corrected(published, nobody)
+
+
+@pytest.mark.parametrize("words", [("title=One", "title=Two"), ("title=",), ("title= ",)])
+def test_a_file_that_could_not_be_applied_is_not_written(published: Kfm, words: tuple[str, ...]) -> None:
+    sets = [word for each in words for word in ("--set", each)]
+    answer = published("hotfix", "new", "slip", "tops", *sets)
+    assert answer.code == 3 and "--set" in answer.complaint and not Path("hotfixes/slip.yml").exists()
+
+
+def test_a_hotfix_of_one_version_waits_because_of_the_version(published: Kfm) -> None:
+    pinned = FILE.replace("dataset: tops", f"dataset: tops\nversion: {at(published, 'published/tops')}")
+    assert corrected(published, pinned) == "" and titles() == {"Tops of wells"}
+    Path("tops.csv").write_text(SECOND)
+    made(published, "tops")
+    (item,) = published("review", "list", "--json").data
+    assert item["what"] == "hotfix better-title expects another version than tops has now"
+    assert titles() == {"tops"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.app.dependencies.conftest import TOPS
 from tests.app.interventions.conftest import SECOND, THIRD, at, made, tree
 from tests.app.interventions.test_hotfix import corrected, titles
 from tests.cli.conftest import Kfm
@@ -53,6 +54,19 @@ def test_what_stays_behind_is_named(published: Kfm) -> None:
     assert "stays public" not in shown.err
 
 
+def test_what_stayed_behind_is_taken_along_later_by_the_command_that_the_refusal_names(published: Kfm) -> None:
+    versions = at(published, "published/tops"), at(published, "published/deep")
+    renewed(published, SECOND, "tops", "deep")
+    assert published("rollback", "tops", "--reason", "it was wrong").code == 0
+    answer = published("rollback", "tops", "--cascade", "--reason", "it was wrong")
+    assert answer.code == 3 and "deep stayed public" in answer.complaint
+    command = answer.complaint.partition("`kfm ")[2].partition("`")[0].replace("…", "again")
+    assert "--cascade" in command and published(*command.split()).code == 0
+    assert (at(published, "published/tops"), at(published, "published/deep")) == versions
+    assert published("rollback", "tops", "--cascade", "--reason", "it was wrong").code == 3, "once"
+    assert (at(published, "published/tops"), at(published, "published/deep")) == versions
+
+
 def test_a_dataset_that_was_never_made_of_anything_else_is_decided_by_itself(published: Kfm) -> None:
     first = at(published, "published/tops")
     renewed(published, SECOND, "tops")
@@ -67,12 +81,38 @@ def test_a_dataset_that_was_never_made_of_anything_else_is_decided_by_itself(pub
         raise AssertionError("a withdrawn version came back")
 
 
+def test_a_version_that_a_right_one_gives_too_stays_unless_everything_is_withdrawn(published: Kfm) -> None:
+    first, deep = at(published, "published/tops"), at(published, "published/deep")
+    renewed(published, TOPS.replace("a,100", "a,101"), "tops")
+    row = published("run", "deep", "--json").data["receipts"][0]
+    assert row["outcome"] == "unchanged", "the same bytes come of the version that is taken back"
+    shown = published("rollback", "tops", "--dry-run")
+    assert shown.code == 0 and "stays public" not in shown.err
+    assert published("rollback", "tops", "--cascade", "--reason", "it was wrong").code == 0
+    assert (at(published, "published/tops"), at(published, "published/deep")) == (first, deep)
+    assert published("reconcile").code == 0
+    assert published("rollback", "tops", "--to", "nothing", "--cascade", "--reason", "away").code == 0
+    assert at(published, "published/tops") == at(published, "published/deep") == ""
+
+
 def test_a_withdrawal_takes_along_everything_that_was_made_of_it(published: Kfm) -> None:
     answer = published("rollback", "tops", "--to", "nothing", "--cascade", "--reason", "it may not be public")
     assert answer.code == 0, answer.err
     assert at(published, "published/tops") == at(published, "published/deep") == ""
     left = [path for path in tree("public", "catalog") if "/tops/" in path or "/deep/" in path]
     assert [path for path in left if path.endswith((".csv", ".ndjson", "collection.json", "index.html"))] == []
+
+
+def test_a_withdrawal_takes_along_what_was_made_of_a_version_that_was_never_public(published: Kfm) -> None:
+    first = at(published, "published/tops")
+    Path("tops.csv").write_text(SECOND)
+    assert published("run", "-q").code == 0
+    assert published("publish", "deep", "--reason", "new", "-q").code == 0
+    assert at(published, "published/tops") == first != at(published, "processed/tops")
+    alone = published("rollback", "tops", "--to", "nothing", "--dry-run")
+    assert alone.code == 0 and "deep stays public, and was made of what is taken back" in alone.err
+    answer = published("rollback", "tops", "--to", "nothing", "--cascade", "--reason", "it may not be public")
+    assert answer.code == 0 and at(published, "published/tops") == at(published, "published/deep") == ""
 
 
 def test_a_frozen_dataset_is_not_taken_along(published: Kfm) -> None:

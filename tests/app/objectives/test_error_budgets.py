@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kfm import config
 from kfm.app.authority.run_setup import guards_of
 from kfm.app.objectives import ledger_counts
-from kfm.app.objectives.error_budgets import BUDGETS, Budget, budgets, closed_by_objectives
+from kfm.app.objectives.error_budgets import BUDGETS, Budget, budgets, check_budget, closed_by_objectives
 from kfm.app.objectives.kept_counts import keep_counts
 from kfm.app.runs.auto_promotion import promote
 from kfm.app.runs.objective_overrides import override_params
@@ -23,10 +23,11 @@ from kfm.app.runs.run_control import run_operation, run_trigger
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock, parse_instant, rfc3339
-from kfm.errors import KfmError, Refused
+from kfm.errors import Denied, KfmError, Refused
 from kfm.model.records import Receipt, Trigger
 from kfm.model.reports.objective import WINDOWS
 from kfm.operations.backfill_operations import Backfilling
+from kfm.operations.hotfix import Hotfix
 from tests.app.objectives.site import SAID, promise
 
 START = 1_780_000_000_000
@@ -301,6 +302,9 @@ def test_objectives_that_cannot_be_read_close_what_is_risky_and_nothing_else(tmp
     with opened(tmp_path) as site:
         assert site.run().status == "SUCCESS"
         assert "cannot be read" in backfill(site).errors[0].message
+        with pytest.raises(Denied) as denied:
+            check_budget(site.session, Hotfix(), Trigger(kind="operation", dataset="rain", updater_id="kfm-hotfix"))
+        assert "slos/bad.yml" in str(denied.value) and denied.value.hint == "correct that first"
         receipts, (problem,) = promoted(site)
         assert receipts == [] and "cannot be read" in problem.message
         assert site.do("promote").outcome == "done" and site.do("rollback", to="nothing").outcome == "done"

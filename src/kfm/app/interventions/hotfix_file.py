@@ -126,21 +126,33 @@ def fix_of(document: Document, file: HotfixFile, metadata: Mapping[str, Any], na
                 )
             tested.add(step.field)
             continue
-        if step.field not in tested:
-            value = msgspec.json.encode(shown.get(step.field)).decode()
-            line = f"- {{op: test, path: {step.path}, value: {value}}}"
-            raise document.mistake(
-                step.at, f"changes {step.path} without a precondition", f"say before it what you expect: `{line}`"
-            )
         if step.field == "attribution" and not metadata.get("attribution"):
             raise document.mistake(
                 step.at, "corrects an attribution, and there is none", f"write it in kfm.yml: datasets.{name}"
+            )
+        if step.field not in tested:
+            raise document.mistake(
+                step.at,
+                f"changes {step.path} without a precondition",
+                f"say what you expect: `{_expectation(file, step.path, shown.get(step.field))}`",
             )
         now[step.field] = touched[step.field] = step.value
     before = {field: metadata.get(field) or None for field in touched}
     if touched == before or not touched:
         raise document.mistake((kind,), "changes nothing", "write what should be there instead")
     return Fix(name=file.hotfix, document=kind, before=before, after=touched, version=file.version)
+
+
+def _expectation(file: HotfixFile, path: str, value: str | None) -> str:
+    """Return the line that is missing in a file: a `test` operation, or a value under `expect`."""
+    text = msgspec.json.encode(value).decode()
+    if kind_of(file)[1].patch:
+        return f"- {{op: test, path: {path}, value: {text}}}"
+    *above, key = path.strip("/").split("/")
+    found = f"{key}: {text}"
+    for each in reversed(above):
+        found = f"{each}: {{{found}}}"
+    return f"expect: {{{found}}}"
 
 
 def _steps(document: Document, file: HotfixFile) -> Iterator[Step]:

@@ -55,7 +55,7 @@ def reverting(session: Session, dataset: str, name: str) -> dict[str, str]:
     """Return the parameters of the operation that takes a hotfix back. Raise Refused if another one builds on it."""
     fixes = fixes_of(session.state, session.objects, dataset)
     left = [each for each in fixes if each.name != name]
-    made = session.state.ledger.version(dataset, session.state.refs.at(refs.published(dataset)))
+    made = session.state.ledger.version(dataset, _shown_last(session, dataset))
     if made is not None:
         held = {each.name for each in waiting(made.metadata, made.digest, fixes)}
         lost = [each.name for each in waiting(made.metadata, made.digest, left) if each.name not in held]
@@ -65,6 +65,12 @@ def reverting(session: Session, dataset: str, name: str) -> dict[str, str]:
                 hint=f"take that one back first: `kfm hotfix revert {lost[0]} --reason …`",
             )
     return _params(session, dataset, left)
+
+
+def _shown_last(session: Session, dataset: str) -> str:
+    """Return the published version of a dataset, or the one that was withdrawn last; empty: none."""
+    history = session.state.refs.history(refs.published(dataset), reverse=True)
+    return next((version for entry in history for version in (entry.after, entry.before) if version), "")
 
 
 def _params(session: Session, dataset: str, fixes: Sequence[Fix]) -> dict[str, str]:

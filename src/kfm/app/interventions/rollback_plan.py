@@ -59,13 +59,23 @@ def plan_rollback(
     history = list(session.state.refs.history(ref))
     here = session.state.refs.at(ref)
     target = params.get("to") or (history[-1].before if history and history[-1].op != "rollback" else "")
+    if cascade and here and not target and history and history[-1].op == "rollback":
+        left = [each.dataset for each in _dependents(session, dataset, _taken_back(history, here), closes=False)]
+        if left:
+            raise Refused(
+                f"{ref} was rolled back already, and {', '.join(left)} stayed public",
+                hint=f"take along what was made of it: `kfm rollback {dataset} --to {here[:23]} --cascade --reason …`",
+            )
     if not history or not target:
         return RollbackPlan(RefMove(ref=ref, before=here, after=here), [], [])
     closes = target == NOTHING
     first = RefMove(ref=ref, before=here, after="" if closes else target)
     more = list(_hotfixes(session, dataset, history, target)) if hotfixes and not closes else []
     gone = _taken_back(history, first.after)
-    found = list(_dependents(session, dataset, gone))
+    if closes:  # also those that were never public: other datasets may have read them
+        made = session.state.refs.history(refs.processed(dataset))
+        gone |= {version for entry in made for version in (entry.before, entry.after) if version}
+    found = list(_dependents(session, dataset, gone, closes=closes))
     if not cascade:
         return RollbackPlan(first, more, found)
     for each in found:
@@ -106,7 +116,10 @@ def _along(session: Session, each: Dependent, *, closes: bool, hotfixes: bool) -
         return
     by_itself = f"decide about it by itself first: `kfm rollback {name} --to nothing --reason …` withdraws it"
     if not each.target:
-        raise Refused(f"every public version of {name} was made of what is taken back", hint=by_itself)
+        raise Refused(
+            f"{name} has no other public version: each was taken back, or was made of what is taken back",
+            hint=f"{by_itself}, and --to VERSION names another one",
+        )
     move = RefMove(ref=ref, before=each.version, after=each.target)
     if is_guarded(session, name, move):
         raise Refused(f"{name} is protected, and its custodians decide about its versions", hint=by_itself)
@@ -115,48 +128,61 @@ def _along(session: Session, each: Dependent, *, closes: bool, hotfixes: bool) -
         yield from _hotfixes(session, name, list(session.state.refs.history(ref)), each.target)
 
 
-def _dependents(session: Session, dataset: str, gone: set[str]) -> Iterator[Dependent]:
+def _dependents(session: Session, dataset: str, gone: set[str], *, closes: bool) -> Iterator[Dependent]:
     """Yield every other published dataset whose version was made of one of these versions, directly or through others,
     by name."""
     wrong = {(dataset, version) for version in gone}
     above: dict[Version, bool] = {}
     for ref, version in sorted(session.state.refs.all(refs.PUBLISHED)):
         name = refs.parse(ref).dataset
-        if name == dataset or not _is_made_of(session, (name, version), wrong, above):
+        if name == dataset or not _is_made_of(session, (name, version), wrong, above, closes=closes):
             continue
         history = list(session.state.refs.history(ref))
         withdrawn = withdrawn_versions(history)
         before = dict.fromkeys(entry.after for entry in reversed(history) if entry.after)
-        good = (one for one in before if one not in withdrawn and not _is_made_of(session, (name, one), wrong, above))
+        good = (
+            one
+            for one in before
+            if one not in withdrawn and not _is_made_of(session, (name, one), wrong, above, closes=closes)
+        )
         yield Dependent(name, version, next(good, ""))
 
 
-def _is_made_of(session: Session, version: Version, wrong: set[Version], known: dict[Version, bool]) -> bool:
-    """Return whether a version is among these, or was made of one of them. Each version is looked at once."""
-    stack, seen = [version], {version}
+def _is_made_of(
+    session: Session, version: Version, wrong: set[Version], known: dict[Version, bool], *, closes: bool
+) -> bool:
+    """Return whether a version is among these, or was made of one of them. The same bytes may come of several runs: if
+    one of these read nothing wrong, the version is right, unless everything is to be withdrawn that was made of them.
+    Each version is looked at once."""
+    if version in wrong:
+        return True
+    runs: dict[Version, list[list[Version]]] = {}
+    stack = [version]
     while stack:
         one = stack.pop()
-        if one in wrong or known.get(one):
-            known[version] = True
-            return True
-        if known.get(one) is False:
-            continue
-        for other in _read(session, one):
-            if other not in seen:
-                seen.add(other)
-                stack.append(other)
-    known.update(dict.fromkeys(seen, False))
-    return False
+        if one not in runs and one not in known and one not in wrong:
+            runs[one] = list(_reads(session, one))
+            stack.extend(read for reads in runs[one] for read in reads)
+    right = {one for one, is_wrong in known.items() if not is_wrong}
+    enough = all if closes else any
+    found = True
+    while found:
+        found = False
+        for one in reversed(runs):  # what was read comes mostly before what was made of it
+            if one not in right and (not runs[one] or enough(right.issuperset(reads) for reads in runs[one])):
+                right.add(one)
+                found = True
+    known.update((one, one not in right) for one in runs)
+    return known[version]
 
 
-def _read(session: Session, version: Version) -> Iterator[Version]:
-    """Yield the versions that the runs read which made this one."""
+def _reads(session: Session, version: Version) -> Iterator[list[Version]]:
+    """Yield, for each run that made this version and whose receipt is there, the versions that it read."""
     for run_id in session.state.lineage.makers(*version):
         receipt = session.state.ledger.receipt(run_id)
-        for address, checksum in used_by(receipt) if receipt is not None else ():
-            read = version_named(address, checksum)
-            if read is not None and checksum and read != version:
-                yield read
+        if receipt is not None and receipt.status == "SUCCESS":
+            read = (version_named(address, checksum) for address, checksum in used_by(receipt) if checksum)
+            yield [each for each in read if each is not None and each != version]
 
 
 # -- the version that a person means

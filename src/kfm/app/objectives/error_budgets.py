@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kfm.model.records import Trigger
     from kfm.model.updater import Updater
 
+UNREADABLE = "its objectives cannot be read"
 MOST_MOVES = 10_000  # of a ref; older ones count as the oldest of these
 _declared: WeakKeyDictionary[Resolved, list[Objective]] = WeakKeyDictionary()
 
@@ -199,7 +200,7 @@ def closed_by_objectives(session: Session, operation: str, dataset: str) -> str 
                 spent = f"{1 - budget.left:.0%} of its error budget is spent"
                 return f"{operation} of {dataset} is closed: {spent} by objective {budget.objective.name}"
     except KfmError as problem:
-        return f"{operation} of {dataset} is closed, because its objectives cannot be read: {problem.message}"
+        return f"{operation} of {dataset} is closed, because {UNREADABLE}: {problem.message}"
     return None
 
 
@@ -209,9 +210,8 @@ def check_budget(session: Session, updater: Updater, trigger: Trigger) -> None:
         return
     why = closed_by_objectives(session, updater.op, trigger.dataset)
     if why is not None:
-        raise Denied(
-            why, hint="see `kfm slo`; wait until the budget recovers, or have a steward type `kfm slo override`"
-        )
+        hint = "see `kfm slo`; wait until the budget recovers, or have a steward type `kfm slo override`"
+        raise Denied(why, hint="correct that first" if UNREADABLE in why else hint)
 
 
 def spent_share(session: Session, dataset: str) -> float | None:

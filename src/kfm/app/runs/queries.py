@@ -294,7 +294,8 @@ def _requested_move(trigger: Trigger) -> str:
     operation, params = trigger.updater_id.removeprefix("kfm-"), trigger.params
     if "before" not in params:
         return operation
-    ref = params.get("ref") or refs.published(trigger.dataset)
+    moved = refs.hotfix if operation == "hotfix" else refs.published
+    ref = params.get("ref") or moved(trigger.dataset)
     return f"{operation} {ref} from {params['before']} to {params['to']}"
 
 

@@ -59,7 +59,8 @@ def hotfix_items(session: Session) -> Iterator[ReviewItem]:
             continue
         last = next(iter(session.state.refs.history(refs.published(name), reverse=True, limit=1)), None)
         for fix in waiting(made.metadata, made.digest, fixes_of(session.state, session.objects, name)):
-            found = ", ".join(sorted(fix.before))
+            pinned = fix.version not in ("", made.digest)
+            found = "version" if pinned else ", ".join(sorted(fix.before))
             yield ReviewItem(
                 kind="hotfix",
                 id=f"hotfix-{name}-{fix.name}",

@@ -14,8 +14,10 @@ from kfm.app.runs.change_requests import DOES, request_status
 from kfm.app.runs.review_items import gate_items, held_items, hotfix_items, withdrawal_evidence
 from kfm.app.session.review_item import ReviewItem
 from kfm.crypto.approvals import ApprovalRequest
+from kfm.delivery.corrections import fixes_at
 from kfm.errors import BadInput
 from kfm.model.names import is_digest
+from kfm.operations.move_updater import ALSO, NOTHING, also_named
 from kfm.operations.registry import operations
 from kfm.parsing.characters import printable
 
@@ -46,6 +48,8 @@ def request_items(session: Session) -> Iterator[ReviewItem]:
                 "params": request.params,
                 **_levels(request),
                 **_difference(session, request),
+                **_corrections(session, request),
+                **_moves(request),
                 **_withdrawn(session, request, now.state),
                 "signed": [{"kind": kind, "person": person, "at": at} for kind, person, at in now.signed],
             },
@@ -74,6 +78,32 @@ def _difference(session: Session, request: ApprovalRequest) -> dict[str, list[di
     old, new = (body.decode("utf-8", "replace").splitlines() for body in bodies)
     lines = [line for line in unified_diff(old, new, lineterm="", n=1) if line[:3] not in ("---", "+++", "@@ ")]
     return {"diff": [{"line": line} for line in lines]}
+
+
+def _corrections(session: Session, request: ApprovalRequest) -> dict[str, list[dict[str, str]]]:
+    """Return the texts that a hotfix changes, as its signers are to read them; nothing for other requests."""
+    if request.action != "hotfix":
+        return {}
+    old, new = (fixes_at(session.objects, at if is_digest(at) else "") for at in (request.before, request.after))
+    changed = [(fix, fix.before, fix.after) for fix in new if fix not in old]
+    changed += [(fix, fix.after, fix.before) for fix in old if fix not in new]
+    lines = [
+        {"hotfix": fix.name, "field": field, "from": _quoted(before.get(field)), "to": _quoted(after.get(field))}
+        for fix, before, after in changed
+        for field in fix.after
+    ]
+    return {"corrections": lines}
+
+
+def _quoted(text: str | None) -> str:
+    return "nothing" if text is None else printable(text, len(text))
+
+
+def _moves(request: ApprovalRequest) -> dict[str, list[dict[str, str]]]:
+    """Return the other refs that a request moves in the same commit; nothing for a request of one move."""
+    more = also_named(request.params.get(ALSO, ""))
+    lines = [{"ref": each.ref, "from": each.before or NOTHING, "to": each.after or NOTHING} for each in more]
+    return {"moves": lines} if lines else {}
 
 
 KINDS: tuple[Callable[[Session], Iterator[ReviewItem]], ...] = (request_items, gate_items, held_items, hotfix_items)

@@ -91,6 +91,10 @@ def new(options: argparse.Namespace, screen: Screen) -> int:
         field, equals, value = text.partition("=")
         if not equals or field not in FIELDS or field == "license_text":
             raise BadInput(f"--set {printable(text, 60)} is no correction", hint="such as --set title='Rain gauges'")
+        if field in wanted:
+            raise BadInput(f"--set names {field} twice", hint="name each field once")
+        if not value.strip():
+            raise BadInput(f"--set {field} has no text", hint="a file with `op: remove` removes a text")
         wanted[field] = value
     with opened(options, screen, "read", resolved) as session:
         body = new_file(session, options.name, dataset, published(session, dataset), wanted)

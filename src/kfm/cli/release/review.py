@@ -13,6 +13,7 @@ from kfm.cli.render import Screen
 from kfm.cli.run_report import show_runs, tell_moves
 from kfm.cli.session import Tally, opened, person
 from kfm.errors import BadInput
+from kfm.operations.move_updater import ALSO
 
 if TYPE_CHECKING:
     import argparse
@@ -89,7 +90,7 @@ def show(options: argparse.Namespace, screen: Screen) -> int:
         return 0
     plain = [(name, str(value)) for name, value in _plain(found).items() if value and name != "missing"]
     screen.fields([*plain, *(("missing", rule) for rule in found.missing)])
-    more = {**found.more, "params": _without_levels(found.more.get("params"))}  # they have a table of their own
+    more = {**found.more, "params": _without_tables(found.more.get("params"))}  # levels and moves have their own
     screen.fields([(name, str(value)) for name, value in more.items() if value and not isinstance(value, list)])
     for name, rows in found.more.items():
         if isinstance(rows, list) and rows:
@@ -100,8 +101,8 @@ def show(options: argparse.Namespace, screen: Screen) -> int:
     return 0
 
 
-def _without_levels(params: dict[str, str] | None) -> dict[str, str]:
-    return {name: value for name, value in (params or {}).items() if name != LEVELS_PARAM}
+def _without_tables(params: dict[str, str] | None) -> dict[str, str]:
+    return {name: value for name, value in (params or {}).items() if name not in (LEVELS_PARAM, ALSO)}
 
 
 def _plain(item: object) -> dict[str, object]:

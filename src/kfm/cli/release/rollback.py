@@ -8,10 +8,10 @@ from kfm.app.authority.named_versions import version_of_ref
 from kfm.app.interventions.rollback_plan import Dependent, plan_rollback, version_at, version_by
 from kfm.app.interventions.rollback_reports import check_report, write_report
 from kfm.app.runs.queries import find_run
-from kfm.cli.operation import operate, operate_on_dataset
+from kfm.cli.operation import operate
 from kfm.cli.render import Screen
 from kfm.cli.session import known_dataset, opened, settings
-from kfm.errors import BadInput
+from kfm.errors import BadInput, KfmError
 from kfm.model import refs
 from kfm.model.names import check_ref, dataset_id, is_digest
 
@@ -85,8 +85,6 @@ def rollback(options: argparse.Namespace, screen: Screen) -> int:
     together = options.cascade or options.hotfixes
     if together and params.get("ref", refs.PUBLISHED).startswith(refs.PROCESSED):
         raise BadInput("--cascade and --hotfixes are about published refs", hint="leave them out, or leave out --ref")
-    if not together and options.closes and options.report is None:
-        return operate_on_dataset(options, screen, "rollback", params)
     name = known_dataset(options, screen, settings(options), options.dataset)
 
     left: list[Dependent] = []
@@ -94,12 +92,17 @@ def rollback(options: argparse.Namespace, screen: Screen) -> int:
     def planned(session: Session) -> dict[str, str]:
         if not params.get("ref", refs.PUBLISHED).startswith(refs.PUBLISHED):
             return params
-        plan = plan_rollback(session, name, params, cascade=options.cascade, hotfixes=options.hotfixes)
+        try:
+            plan = plan_rollback(session, name, params, cascade=options.cascade, hotfixes=options.hotfixes)
+        except KfmError:
+            if together or not options.closes:
+                raise
+            return params  # a withdrawal does not wait until everything else can be read
         left.extend(plan.left)
         for each in plan.left:
             screen.say(
-                f"{each.dataset} stays public, and was made of what is taken back: --cascade takes it along, or "
-                f"`kfm run {each.dataset}` makes it again"
+                f"{each.dataset} stays public, and was made of what is taken back: --cascade takes it along; once "
+                f"{name} is corrected and has run, `kfm run {each.dataset}` makes it again"
             )
         return plan.params(params)
 

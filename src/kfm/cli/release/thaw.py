@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, get_args
 
+from kfm.app.authority.keyring import in_force
 from kfm.app.interventions.catch_up import CatchUp, CatchUpPlan, drop_triggers, plan_catch_up
 from kfm.app.runs.execution import Outcome, settle
 from kfm.cli.operation import operate
 from kfm.cli.render import Screen
 from kfm.cli.session import Tally, known_dataset, opened, person, settings
+from kfm.errors import Refused
 
 if TYPE_CHECKING:
     import argparse
@@ -49,6 +51,11 @@ def thaw(options: argparse.Namespace, screen: Screen) -> int:
         with opened(options, screen, "dry" if options.dry_run else "write", resolved) as session:
             plan = plan_catch_up(session, name, options.catch_up)
             _show(screen, plan)
+            if plan.drops and in_force(session) is not None:
+                raise Refused(
+                    "others must sign this thaw, and no request is dropped before they have",
+                    hint="`kfm triggers drop ID --reason …` drops a kept request now; then type `kfm thaw --reason …`",
+                )
             if plan.drops and not options.dry_run:  # first: after a kill in between it is still frozen
                 tally = Tally(screen)
                 settle(session, Outcome([drop_triggers(session, plan.drops, **who)]), tally)

@@ -7,7 +7,7 @@ from difflib import unified_diff
 from typing import TYPE_CHECKING
 
 from kfm.app.authority.authorization import change_requests
-from kfm.app.authority.effective_levels import shown_levels
+from kfm.app.authority.effective_levels import LEVELS_PARAM, shown_levels
 from kfm.app.authority.private_reasons import shown_reason
 from kfm.app.authority.withdrawals import withdrawing_move
 from kfm.app.runs.change_requests import DOES, request_status
@@ -23,6 +23,9 @@ from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
+
+
+IN_TABLES = (LEVELS_PARAM, ALSO)  # parameters of a request that an item shows as a table
 
 
 def request_items(session: Session) -> Iterator[ReviewItem]:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kfm.app.authority.effective_levels import LEVELS_PARAM, shown_levels
+from kfm.app.authority.effective_levels import shown_levels
 from kfm.app.authority.keyring import signer_at
 from kfm.app.runs.change_requests import find, sign
 from kfm.app.runs.execution import Request, work
-from kfm.app.runs.review_queue import items
+from kfm.app.runs.review_queue import IN_TABLES, items
 from kfm.cli.render import Screen
 from kfm.cli.run_report import show_runs, tell_moves
 from kfm.cli.session import Tally, opened, person
 from kfm.errors import BadInput
-from kfm.operations.move_updater import ALSO
 
 if TYPE_CHECKING:
     import argparse
@@ -102,7 +101,7 @@ def show(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def _without_tables(params: dict[str, str] | None) -> dict[str, str]:
-    return {name: value for name, value in (params or {}).items() if name not in (LEVELS_PARAM, ALSO)}
+    return {name: value for name, value in (params or {}).items() if name not in IN_TABLES}
 
 
 def _plain(item: object) -> dict[str, object]:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 MORE = """\
 Requests that came in meanwhile were kept. --catch-up says which of them run: all of them, the last of each kind
-of work, or none. The command shows this plan first; with --dry-run it does no more. Dropped requests have a
-receipt. A thaw opens red and amber, unless --level names one."""
+of work, or none. A plan that drops some is shown first; --dry-run shows any plan and does no more. Dropped
+requests have a receipt. A thaw opens red and amber, unless --level names one."""
 
 
 def arguments(parser: Parser) -> None:
@@ -46,7 +46,7 @@ def thaw(options: argparse.Namespace, screen: Screen) -> int:
     if name != "global":
         name = known_dataset(options, screen, resolved, name)
     params = {"scope": name, **({"level": options.level} if options.level else {})}
-    if options.catch_up != "all":
+    if options.catch_up != "all" or options.dry_run:
         who = person(options)
         with opened(options, screen, "dry" if options.dry_run else "write", resolved) as session:
             plan = plan_catch_up(session, name, options.catch_up)

@@ -42,8 +42,8 @@ INTERVENTIONS: dict[str, Bug] = {
     ),
     "what was made of a version stays public": Bug(
         "kfm.app.interventions.rollback_plan:_is_made_of",
-        "if one in wrong or known.get(one):",
-        "if one in wrong and one == version:",
+        "return known[version]",
+        "return False",
         f"{PLAN}::test_what_was_made_of_it_goes_back_in_the_same_commit",
     ),
     "a withdrawn version comes back with another dataset": Bug(

@@ -52,7 +52,7 @@ OBJECTIVE_BUGS: dict[str, Bug] = {
     ),
     "objectives that cannot be read open everything": Bug(
         "kfm.app.objectives.error_budgets:closed_by_objectives",
-        'return f"{operation} of {dataset} is closed, because its objectives cannot be read: {problem.message}"',
+        'return f"{operation} of {dataset} is closed, because {UNREADABLE}: {problem.message}"',
         "return None if problem else None",
         f"{BUDGETS}::test_objectives_that_cannot_be_read_close_what_is_risky_and_nothing_else",
     ),

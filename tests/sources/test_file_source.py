@@ -42,7 +42,7 @@ def base(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "secret.csv").write_bytes(b"canary")
     before = _open_files()
     yield root
-    assert _open_files() == before
+    assert _open_files() <= before, "a file was left open"  # what other tests left may be closed meanwhile
 
 
 def _open_files() -> int:

@@ -40,6 +40,13 @@ INTERVENTIONS: dict[str, Bug] = {
         "return concerned(entry)",
         f"{HOTFIX}::test_every_reader_sees_a_correction_and_its_end_byte_for_byte",
     ),
+    "what was made of what kfm.yml closes stays public": Bug(
+        "kfm.app.authority.classification:declared_now",
+        "if ref.uri.startswith(REF):",
+        "if False:",
+        "tests/app/dependencies/test_inherited.py::"
+        "test_what_is_closed_above_after_publication_takes_back_what_is_below[restricted]",
+    ),
     "what was made of a version stays public": Bug(
         "kfm.app.interventions.rollback_plan:_is_made_of",
         "return known[version]",

@@ -40,6 +40,30 @@ def test_what_is_closed_above_is_not_used_below(kfm: Kfm) -> None:
     assert at(kfm, "processed/deep") == ""
 
 
+@pytest.mark.parametrize("said", ["restricted", "closed", "generalised"])
+def test_what_is_closed_above_after_publication_takes_back_what_is_below(kfm: Kfm, said: str) -> None:
+    written(UP, DOWN, EDGE)
+    for name in ("tops", "deep", "edge"):
+        assert kfm("run", name).code == kfm("publish", name, "--reason", "new").code == 0
+    written(UP.replace("sensitivity: public", f"sensitivity: {said}"), DOWN, EDGE)
+    found = kfm("doctor", "--json").data
+    closed = {one["check"] for one in found["checks"] if "closed since" in one["found"]}
+    assert closed == {"published.tops", "published.deep", "published.edge"}
+    assert kfm("resume").code == 0
+    assert [at(kfm, f"published/{name}") for name in ("tops", "deep", "edge")] == ["", "", ""]
+    assert not list(Path("public").rglob("*.csv"))
+
+
+def test_what_once_read_a_closed_dataset_is_taken_back_whatever_it_reads_now(kfm: Kfm) -> None:
+    written(UP, DOWN)
+    for name in ("tops", "deep"):
+        assert kfm("run", name).code == kfm("publish", name, "--reason", "new").code == 0
+    apart = DOWN.replace("{dataset: tops,", "{uri: tops.csv,")
+    written(UP.replace("sensitivity: public", "sensitivity: restricted"), apart)
+    assert kfm("resume").code == 0
+    assert at(kfm, "published/deep") == ""
+
+
 def test_what_it_was_when_it_was_made_counts_whatever_is_declared_now(kfm: Kfm) -> None:
     written(UP.replace("sensitivity: public", "sensitivity: restricted"), DOWN)
     assert kfm("run", "tops").code == 0

@@ -165,6 +165,23 @@ def classification_now(
     return joined(found) if found else None
 
 
+def declared_now(session: Session, dataset: str, version: str, above: tuple[str, ...] = ()) -> Classification | None:
+    """Return the strictest classification that kfm.yml alone declares today for a dataset and for every dataset that
+    this version was made of; None if it declares nothing but public data. `above` are the versions being followed."""
+    from kfm.model.labels import Classification
+
+    declared = session.config.datasets.get(dataset)
+    own = declared.sensitivity if declared is not None else None
+    found = [] if own in (None, "public") else [Classification(level=own, rules=("dataset.sensitivity",))]
+    made = session.state.ledger.version(dataset, version) if f"{dataset}@{version}" not in above else None
+    for ref in _inputs(session, dataset, made.validated_by or made.run_id) if made is not None else ():
+        if ref.uri.startswith(REF):
+            other = ref.uri.removeprefix(REF).partition("/")[2]
+            its = declared_now(session, other, ref.content_hash, (*above, f"{dataset}@{version}"))
+            found += [] if its is None else [its]
+    return joined(found) if found else None
+
+
 def _masked_finer(session: Session, made: DatasetVersion) -> list[Classification]:
     """Return a restriction if a masking policy of the dataset shows less now than when the version was made."""
     declared = session.resolved.config.datasets.get(made.dataset)

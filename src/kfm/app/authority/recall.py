@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kfm.app.authority.classification import classification_now
+from kfm.app.authority.classification import classification_now, declared_now
 from kfm.app.authority.run_setup import context_of
 from kfm.app.session.datasets import public_retention
+from kfm.app.session.protection_files import closes_a_dataset
 from kfm.app.session.session import Recalled, Session
 from kfm.delivery.public_files import PUBLIC as OUTSIDE
 from kfm.engine.protected.source_classification import PUBLIC, is_more_closed
@@ -19,7 +20,6 @@ from kfm.engine.run import run
 from kfm.engine.stage_results import Warrant
 from kfm.errors import Broken, KfmError
 from kfm.model import refs
-from kfm.model.records import Classification
 from kfm.operations.rollback import Rollback
 from kfm.projections.live_versions import live_versions as still_public
 from kfm.scheduling.triggers import operation_trigger
@@ -53,20 +53,15 @@ def closed_datasets(session: Session) -> Iterator[ClosedDataset]:
 
 def _closed_since(session: Session, dataset: str, public: list[str]) -> tuple[str, ...] | None:
     """Return the rules by which one of these versions may no longer be public; None if all may."""
+    closes = closes_a_dataset(session.resolved)
     for version in public:
         made = session.state.ledger.version(dataset, version)
-        now = classification_now(session, dataset, version) or _declared(session, dataset)
+        now = classification_now(session, dataset, version) or (
+            declared_now(session, dataset, version) if closes else None
+        )
         if now is not None and is_more_closed(now, (made.standing if made is not None else None) or PUBLIC):
             return now.rules
     return None
-
-
-def _declared(session: Session, dataset: str) -> Classification | None:
-    """Return the classification that kfm.yml alone declares; None for a public or unknown dataset."""
-    declared = session.config.datasets.get(dataset)
-    if declared is None or declared.sensitivity in (None, "public"):
-        return None
-    return Classification(level=declared.sensitivity, rules=("dataset.sensitivity",))
 
 
 def recalled_line(one: Recalled, *, predicted: bool = False) -> str:

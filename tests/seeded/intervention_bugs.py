@@ -47,6 +47,18 @@ INTERVENTIONS: dict[str, Bug] = {
         "tests/app/dependencies/test_inherited.py::"
         "test_what_is_closed_above_after_publication_takes_back_what_is_below[restricted]",
     ),
+    "a freeze does not reach the steps of a window": Bug(
+        "kfm.engine.execute:Crew._is_stopped",
+        "if monotonic() - self._looked < FLUSH_S:",
+        "if monotonic() > 0:",
+        "tests/app/interventions/test_red.py::test_every_run_stops_within_a_step_and_the_catch_up_plan_is_what_is_done",
+    ),
+    "what was published after a backup stays in the catalog": Bug(
+        "kfm.app.metadata.catalogs:_unknown_datasets",
+        "if is_ours else []",
+        "if not is_ours else []",
+        "tests/app/backup/test_backup.py::test_a_dataset_that_was_first_published_after_the_backup_leaves_the_catalog",
+    ),
     "what was made of a version stays public": Bug(
         "kfm.app.interventions.rollback_plan:_is_made_of",
         "return known[version]",

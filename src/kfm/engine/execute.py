@@ -283,6 +283,7 @@ class Crew:
         self.failures: list[tuple[int, KfmError]] = []
         self.retries = StepRetries(context)
         self._retried: list[tuple[int, str]] = []  # failed attempts of steps that were tried again
+        self._looked, self._looking = context.world.clock.monotonic(), threading.Lock()
         self._interrupt: list[BaseException] = []
         self.in_flight = 0
         self._alive = 0
@@ -374,9 +375,26 @@ class Crew:
                 self._news.notify()
 
     def _one(self, position: int, step: Step) -> None:
+        if self._is_stopped(position):
+            return
         attempt = 1
         while not self._attempt(position, step, attempt):
             attempt += 1
+
+    def _is_stopped(self, position: int) -> bool:
+        """Return True if a freeze has come meanwhile, so that this step does not begin. It looks a few times a second:
+        the steps of one window may take long."""
+        monotonic = self._context.world.clock.monotonic
+        if monotonic() - self._looked < FLUSH_S:
+            return False
+        with self._looking:  # whoever comes meanwhile waits for the answer
+            if monotonic() - self._looked >= FLUSH_S and not self.failures:
+                try:
+                    self.retries.look()
+                except KfmError as stopped:
+                    self.failures.append((position, stopped))
+                self._looked = monotonic()
+        return bool(self.failures)
 
     def _attempt(self, position: int, step: Step, attempt: int) -> bool:
         """Perform a step once; return False if it failed and has to be tried again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kfm.errors import BudgetSpent, KfmError, Unavailable
+from kfm.model import refs
 from kfm.retries.budget import BudgetRules
 from kfm.retries.policy import Policy
 
@@ -72,3 +73,8 @@ class StepRetries:
         """Raise Frozen if a freeze flag is set, Cancelled if the run was cancelled, Fenced if another worker has it."""
         with self._state.transaction(self._lease, durable=False, switches=self._switches):
             pass
+
+    def look(self) -> None:
+        """Raise what `check_open` raises if a flag is set. It only reads, so it may be asked often."""
+        if any(refs.is_frozen(self._state.refs.at(flag)) for flag in self._switches):
+            self.check_open()

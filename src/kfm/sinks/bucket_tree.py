@@ -85,6 +85,9 @@ class BucketTree:
     def names(self, folder: str) -> list[str]:
         return self._bucket.files(check_path(folder))
 
+    def folders(self) -> list[str]:
+        return self._bucket.folders("")
+
 
 def _each(work: Callable[[A], B], of: Sequence[A]) -> Iterator[B]:
     """Yield the results in order, several at a time. After a failure nothing more is begun."""

@@ -9,8 +9,9 @@ from kfm.fsio import storage_failed
 from kfm.model.outbox_messages import Letter
 from kfm.sinks.file_tree import FileTree, Recognises
 
+COLLECTION = "collection.json"
 OWN, PARTS, SUFFIX = (
-    ("collection.json", "index.html"),
+    (COLLECTION, "index.html"),
     ("items", "groups", "runs", "versions"),
     ".json",
 )  # what lies in the folder of a dataset
@@ -67,6 +68,13 @@ class CatalogFiles:
         for path in self._files(below) if below else ():
             if path not in expected:
                 yield path, "foreign"
+
+    def datasets(self, recognises: Recognises) -> list[str]:
+        """Return the datasets of which a collection is there that KFM wrote, whoever published them."""
+        found = {f"{name}/{COLLECTION}": name for name in self._tree.folders()}
+        there = [path for path, at in zip(found, self._tree.digests_of(list(found)), strict=True) if at is not None]
+        unknown = self._tree.unknown(there, recognises)
+        return [found[path] for path in there if path not in unknown]
 
     def is_foreign(self, path: str) -> bool:
         """Return whether there is a file at a path that KFM did not write."""

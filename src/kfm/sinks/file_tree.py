@@ -32,3 +32,6 @@ class FileTree(Protocol):
 
     def names(self, folder: str) -> list[str]:
         """Return the names of the files directly in a folder, in order; none if it is a link to elsewhere."""
+
+    def folders(self) -> list[str]:
+        """Return the names of the folders at the top, in order."""

@@ -117,5 +117,11 @@ class FolderTree:
             return []
         return [name for name in self._fs.list(place) if not self._fs.is_dir(os.path.join(place, name))]
 
+    def folders(self) -> list[str]:
+        if not self._fs.is_dir(self._root):
+            return []
+        found = [(name, os.path.join(self._root, name)) for name in self._fs.list(self._root)]
+        return sorted(name for name, place in found if self._fs.is_dir(place) and not self._fs.is_link(place))
+
     def _place(self, path: str) -> str:
         return os.path.join(self._root, *check_path(path).split("/"))

@@ -18,6 +18,7 @@ from kfm.app.backup.backup_record import LEAST, MOST, chosen, pieces_of, read_re
 from kfm.app.move.table_copy import total_of
 from kfm.app.session.session import open_session
 from kfm.errors import BadInput, Corrupt, Refused
+from tests.app.dependencies.conftest import TOPS, UP, declared
 from tests.app.move.carried import FILES, HERE, kfm, killed_at, places_of, refusal, resolved_in, saved, sums
 from tests.app.move.test_object_move import files_at
 from tests.app.move.test_places import files
@@ -146,6 +147,29 @@ def test_a_dataset_that_was_withdrawn_after_the_backup_does_not_come_back(site: 
         kfm(other, "publish", "rain", "--to", version, "--reason", "allowed again").code == 0
     )  # by name it comes back
     assert any(path.endswith(".csv") for path in files(other, "file:public"))
+
+
+def test_a_dataset_that_was_first_published_after_the_backup_leaves_the_catalog(scratch: str, place: str) -> None:
+    wells = "{wells: {uri: tops.csv, format: csv, contract: {shrink_limit: 1, columns: [{name: well}]}}}"
+    site, more = os.path.join(scratch, "site"), declared("later", wells)
+    os.makedirs(site)
+    Path(site, "tops.csv").write_text(TOPS)
+    Path(site, "kfm.yml").write_text("publish: file:public\ncatalog: file:catalog\ndatasets:\n" + UP + more)
+    taken(site, place)
+    own = Path(site, "catalog/own")
+    own.mkdir(parents=True)
+    (own / "collection.json").write_text('{"type": "Collection", "id": "own"}')
+    for name in ("tops", "later"):
+        assert kfm(site, "run", name).code == kfm(site, "publish", name, "--reason", "new").code == 0
+    other = new_machine(site)  # with its catalog
+    shutil.copytree(os.path.join(site, "public"), os.path.join(other, "public"))
+    assert kfm(other, "restore", place, "--reason", "lost").code == 0
+    assert kfm(other, "thaw", "--reason", "looked").code == 0
+    found = kfm(other, "reconcile")
+    assert found.code != 0 and "catalog" in found.out and "later/collection.json" in found.out
+    assert kfm(other, "reconcile", "--repair").code == 0
+    assert [path.name for path in Path(other, "catalog").iterdir() if path.is_dir()] == ["own"]
+    assert kfm(other, "reconcile").code == 0
 
 
 def test_a_public_place_as_of_the_backup_stays_as_it_is(site: str, place: str) -> None:

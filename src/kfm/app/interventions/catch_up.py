@@ -16,31 +16,34 @@ from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
-    from kfm.model.records import Receipt, Trigger
+    from kfm.model.records import Receipt, Run, Trigger
 
 CatchUp = Literal["none", "last", "all"]
 MODES: tuple[CatchUp, ...] = ("none", "last", "all")
 
 
 class CatchUpPlan(NamedTuple):
-    """The kept triggers of a scope, oldest first: those that run after a thaw, and those that are dropped."""
+    """The kept triggers of a scope, oldest first: those that run after a thaw, and those that are dropped. Runs that
+    the freeze interrupted go on, whatever is dropped."""
 
     runs: list[Trigger]
     drops: list[Trigger]
+    goes_on: list[Run]
 
 
 def plan_catch_up(session: Session, scope: str, mode: CatchUp) -> CatchUpPlan:
     """Return what a thaw of this scope, a dataset or `global`, would catch up with. A trigger that a worker has is not
     part of it."""
-    kept = list(session.state.inbox.waiting("" if scope == EVERYTHING else scope))
+    dataset = "" if scope == EVERYTHING else scope
+    kept, goes_on = list(session.state.inbox.waiting(dataset)), list(session.state.runs.unfinished(dataset))
     if mode == "all":
-        return CatchUpPlan(kept, [])
+        return CatchUpPlan(kept, [], goes_on)
     if mode == "none":
-        return CatchUpPlan([], kept)
+        return CatchUpPlan([], kept, goes_on)
     newest = {_work_of(each): each.trigger_id for each in kept}
     runs = [each for each in kept if each.kind == "operation" or newest[_work_of(each)] == each.trigger_id]
     left = {each.trigger_id for each in runs}
-    return CatchUpPlan(runs, [each for each in kept if each.trigger_id not in left])
+    return CatchUpPlan(runs, [each for each in kept if each.trigger_id not in left], goes_on)
 
 
 def _work_of(trigger: Trigger) -> tuple[object, ...]:

@@ -100,7 +100,7 @@ def build(session: Session, folder: str = "") -> dict[str, int]:
 
 def _build(session: Session, folder: str = "") -> dict[str, int]:
     sink, count = _sink(session, folder), 0
-    batch: list[Letter] = []
+    batch: list[Letter] = [] if folder else _sweeps(_unknown_datasets(session, sink))
     for path, body in _expected(session, _messages(session, folder)):
         batch.append(Letter(index=0, run_id="", dataset="", key=path, body=body))
         count += isinstance(body, bytes)
@@ -126,6 +126,19 @@ def _expected(session: Session, letters: CatalogLetters) -> Iterator[tuple[str, 
     yield from sweeps
 
 
+def _unknown_datasets(session: Session, sink: CatalogFiles) -> list[str]:
+    """Return the datasets in the configured catalog that the state never published: they were published after the
+    backup from which the state was restored. Where nothing was published or restored, the catalog may be another
+    one."""
+    known = datasets(session)
+    is_ours = known or session.state.refs.at(refs.maintenance("restore"))
+    return sorted(set(sink.datasets(is_catalog_document)) - set(known)) if is_ours else []
+
+
+def _sweeps(names: Sequence[str]) -> list[Letter]:
+    return [Letter(0, "", "", f"{name}/", frozenset()) for name in names]
+
+
 def remove_catalog(session: Session, effects: list[Effect]) -> KfmError | None:
     """Remove the catalog that was written into the public folder by default, before `catalog: ""`: no report would take
     a withdrawn version out of it. Append the effects; a dry run does nothing else. Return the problem that prevented
@@ -139,7 +152,7 @@ def remove_catalog(session: Session, effects: list[Effect]) -> KfmError | None:
     tree, is_dry = open_tree(session.resolved, address), session.mode != "write"
     told = [name for name, _ in session.state.outbox.notes(CATALOG)]
     letters = [Letter(0, "", "", path, None) for path in (stac.ROOT, dcat.PATH)]
-    letters += [Letter(0, "", "", f"{name}/", frozenset()) for name in told]
+    letters += _sweeps(told)
     lock = sink_lock(session.resolved, session.state, CATALOG)
     follower = Follower(CatalogFiles(tree), _messages(session, address=address), lock, AT_ONCE)
     follower = traced(follower, effects, dry_run=is_dry)
@@ -162,7 +175,7 @@ def clear_place(session: Session) -> None:
     if not (address := default_catalog(session.resolved.config)):
         return
     letters = [Letter(0, "", "", path, None) for path in (stac.ROOT, dcat.PATH)]
-    letters += [Letter(0, "", "", f"{name}/", frozenset()) for name, _ in session.state.outbox.notes(CATALOG)]
+    letters += _sweeps([name for name, _ in session.state.outbox.notes(CATALOG)])
     lock = sink_lock(session.resolved, session.state, CATALOG)
     follower = Follower(CatalogFiles(open_tree(session.resolved, address)), _messages(session, address=address), lock)
     in_turn(follower, session, lambda _lock: follower.sink.send(letters))
@@ -187,14 +200,15 @@ def documents_with(session: Session, dataset: str, fixes: str) -> dict[str, Any]
 
 def differences(session: Session, folder: str = "") -> list[Difference]:
     """Return the files of the catalog that differ from the state. There are none before anything was published."""
-    if not datasets(session):
+    sink, expected = CatalogFiles(open_tree(session.resolved, _address(session, folder))), dict[str, str]()
+    unknown = [] if folder else _unknown_datasets(session, sink)
+    if not datasets(session) and not unknown:
         return []
-    sink, expected = CatalogFiles(open_tree(session.resolved, _address(session, folder))), {}
     for path, body in _expected(session, _messages(session, folder)):
         if isinstance(body, bytes):
             expected[path] = digest(body)
     found = []
-    for name in ("", *datasets(session)):
+    for name in ("", *datasets(session), *unknown):
         mine = {path: was for path, was in expected.items() if path.rpartition("/")[0].partition("/")[0] == name}
         for path, kind in sink.differences(mine, name):
             found.append(Difference(dataset=name, path=path, kind=kind))  # type: ignore[arg-type]

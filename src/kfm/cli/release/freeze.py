@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kfm.cli import WAIT_LIMIT_S
 from kfm.cli.operation import operate_on_scope
+from kfm.cli.parser import count
 from kfm.cli.render import Screen
+from kfm.cli.session import opened, settings
+from kfm.errors import EXIT_CODES, BadInput
 
 if TYPE_CHECKING:
     import argparse
@@ -29,10 +33,41 @@ def arguments(parser: Parser) -> None:
         help="red stops all work; amber stops backfills, hotfixes and automatic promotions (default: red)",
     )
     parser.add_argument("--dry-run", action="store_true", help="only show what would move")
+    parser.add_argument(
+        "--wait",
+        action="store_true",
+        dest="until_quiet",
+        help="wait until no run is at work any more, and say how long that took; exit 69 if one still is",
+    )
+    parser.add_argument(
+        "--wait-limit",
+        type=count,
+        default=WAIT_LIMIT_S,
+        metavar="S",
+        help=f"for at most so many seconds (default: {WAIT_LIMIT_S})",
+    )
     parser.add_person(reason="stopped by an operator")
     parser.add_signing()
     parser.set_defaults(handler=freeze, reports=True, closes=True)
 
 
 def freeze(options: argparse.Namespace, screen: Screen) -> int:
-    return operate_on_scope(options, screen, "freeze", {"level": options.level} if options.level != "red" else {})
+    if options.until_quiet and options.level != "red":
+        raise BadInput("--wait goes with red: at amber other runs go on", hint="leave --wait out, or freeze at red")
+    params = {"level": options.level} if options.level != "red" else {}
+    code = operate_on_scope(options, screen, "freeze", params)
+    return _await_quiet(options, screen) if options.until_quiet and not code and not options.dry_run else code
+
+
+def _await_quiet(options: argparse.Namespace, screen: Screen) -> int:
+    """Wait until no run is at work, and report it. Return the exit code."""
+    from kfm.app.interventions.quiescence import wait_until_quiet
+
+    with opened(options, screen, "read", settings(options)) as session:
+        found = wait_until_quiet(session, options.dataset, options.wait_limit)
+    for run in found.left:
+        screen.say(f"{run.dataset}: run {run.run_id[:8]} is still at work after {found.waited_s:.1f} s; it stops when")
+        screen.say(f"  its step ends: see `kfm runs show {run.run_id[:8]}`")
+    if not found.left:
+        screen.say(f"no run is at work, {found.waited_s:.1f} s after the freeze")
+    return EXIT_CODES["unavailable"] if found.left else 0

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 MORE = """\
 Requests that came in meanwhile were kept. --catch-up says which of them run: all of them, the last of each kind
 of work, or none. A plan that drops some is shown first; --dry-run shows any plan and does no more. Dropped
-requests have a receipt. A thaw opens red and amber, unless --level names one."""
+requests have a receipt. Runs that the freeze interrupted go on. A thaw opens red and amber, unless --level names
+one."""
 
 
 def arguments(parser: Parser) -> None:
@@ -68,5 +69,7 @@ def _show(screen: Screen, plan: CatchUpPlan) -> None:
     for what, triggers in (("to run", plan.runs), ("to drop", plan.drops)):
         for dataset, count in sorted(Counter(each.dataset for each in triggers).items()):
             screen.say(f"{dataset}: {count} kept request{'s' * (count > 1)} {what}")
+    for run in sorted(plan.goes_on, key=lambda run: run.dataset):
+        screen.say(f"{run.dataset}: interrupted run {run.run_id[:8]} to go on; `kfm runs cancel` ends it")
     if not plan.runs and not plan.drops:
         screen.say("no request was kept")

@@ -10,10 +10,11 @@ from kfm.cli.render import Screen
 from kfm.cli.run_report import show_runs, tell_moves
 from kfm.cli.session import Tally, await_sinks, known_dataset, opened, person, settings
 from kfm.errors import EXIT_CODES, BadInput
+from kfm.model.operation_target import DATASETS, is_group
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from kfm.app.authority.keyring import Signer
     from kfm.app.runs.execution import Outcome
@@ -26,14 +27,26 @@ def operate_on_dataset(options: argparse.Namespace, screen: Screen, operation: s
     return operate(options, screen, operation, name, params)
 
 
-def operate_on_scope(
-    options: argparse.Namespace, screen: Screen, operation: str, params: dict[str, str] | None = None
-) -> int:
-    """Request an operation on a dataset, or on `global`, which is everything. Return the exit code."""
-    name = options.dataset
+def scope_of(options: argparse.Namespace, screen: Screen) -> tuple[str, dict[str, str]]:
+    """Return the dataset of a freeze or thaw, and the parameters that name its scope. `global` is everything."""
+    name, resolved = options.dataset, settings(options)
+    if is_group(name):
+        from kfm.app.interventions.freeze_scopes import datasets_in
+
+        with opened(options, screen, "read", resolved) as session:
+            names = datasets_in(session, name)
+        screen.say(f"{name}: " + ", ".join(names))
+        return "global", {"scope": name, DATASETS: "\n".join(names)}
     if name != "global":
-        name = known_dataset(options, screen, settings(options), name)
-    return operate(options, screen, operation, name, {"scope": name, **(params or {})})
+        name = known_dataset(options, screen, resolved, name)
+    return name, {"scope": name}
+
+
+def datasets_of(name: str, named: Mapping[str, str]) -> list[str]:
+    """Return the datasets of such a scope; none for `global`."""
+    if DATASETS in named:
+        return named[DATASETS].split("\n")
+    return [] if name == "global" else [name]
 
 
 def operate(

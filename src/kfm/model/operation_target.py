@@ -10,6 +10,8 @@ from kfm.model.records import SourceRef
 
 REF = "kfm://ref/"
 TARGET = "kfm://target/"
+GROUPS = ("updater", "community")  # kinds of scopes of a freeze that stand for several datasets
+DATASETS = "datasets"  # the parameter of a freeze that names several datasets, one on each line
 
 
 class Aim(NamedTuple):
@@ -33,3 +35,9 @@ def aim_of(inputs: Sequence[SourceRef]) -> Aim:
     """Return the first target in the inputs of an operation. In older runs the target is a partition of the ref."""
     ref, *rest = inputs
     return Aim(ref, rest[0].content_hash if rest else ref.partition[0])
+
+
+def is_group(scope: str) -> bool:
+    """Return whether the scope of a freeze stands for several datasets."""
+    kind, slash, _ = scope.partition("/")
+    return bool(slash) and kind in GROUPS

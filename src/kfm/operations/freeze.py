@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from kfm.errors import Refused
 from kfm.model import refs
 from kfm.model.names import check_id, dataset_id
-from kfm.model.operation_target import Aim
+from kfm.model.operation_target import DATASETS, Aim
 from kfm.model.records import Trigger
 from kfm.model.updater import Sources
 from kfm.operations.move_updater import MoveUpdater
@@ -29,6 +31,9 @@ class Freeze(MoveUpdater):
     needs_labels = False
     target = "frozen"
 
+    def aims(self, trigger: Trigger, sources: Sources) -> Iterable[Aim]:
+        return [self.aim(each, sources) for each in _each(trigger)]
+
     def aim(self, trigger: Trigger, sources: Sources) -> Aim:
         level = trigger.params.get("level") or "red"
         if level not in LEVELS:
@@ -46,6 +51,9 @@ class Thaw(Freeze):
     target = "open"
 
     def aims(self, trigger: Trigger, sources: Sources) -> Iterable[Aim]:
+        return [aim for each in _each(trigger) for aim in self._aims_of_one(each, sources)]
+
+    def _aims_of_one(self, trigger: Trigger, sources: Sources) -> list[Aim]:
         if trigger.params.get("level"):
             return [self.aim(trigger, sources)]
         red = sources.ref(flag_of(trigger, "red"))
@@ -56,7 +64,14 @@ class Thaw(Freeze):
         return found or [Aim(red, self.target)]
 
     def aim(self, trigger: Trigger, sources: Sources) -> Aim:
-        return super().aim(trigger, sources) if trigger.params.get("level") else next(iter(self.aims(trigger, sources)))
+        return super().aim(trigger, sources) if trigger.params.get("level") else self._aims_of_one(trigger, sources)[0]
+
+
+def _each(trigger: Trigger) -> list[Trigger]:
+    """Return a trigger for each dataset of the scope: the trigger itself, unless it names several."""
+    if not (names := trigger.params.get(DATASETS, "").split("\n")) or names == [""]:
+        return [trigger]
+    return [msgspec.structs.replace(trigger, params={**trigger.params, "scope": dataset_id(name)}) for name in names]
 
 
 def _has_levels(trigger: Trigger) -> bool:

@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from kfm.errors import BadInput, Moved, Refused
+from kfm.model import refs
 from kfm.model.names import is_digest
 from kfm.model.operation_target import Aim, aim_of, aiming, aims_of
 from kfm.model.records import RefMove, SourceRef, Step, Trigger
@@ -92,7 +93,8 @@ def also_named(text: str) -> list[RefMove]:
     found = []
     for line in text.splitlines():
         words = ["" if word == NOTHING else word for word in line.split(" ")]
-        if len(words) != 3 or any(word and not is_digest(word) for word in words[1:]):
+        is_flag = words[0].startswith((refs.SWITCH, refs.AMBER))
+        if len(words) != 3 or any(word and not is_digest(word) and not is_flag for word in words[1:]):
             raise Refused("the request does not say what else to move", hint="request it again")
         found.append(RefMove(ref=words[0], before=words[1], after=words[2]))
     return found

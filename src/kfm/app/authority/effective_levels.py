@@ -66,11 +66,30 @@ def label_levels(session: Session, after: Labels, changed: list[Label], lowered:
                 found.append(
                     _change(f"{dataset}/{name}", old.source(dataset, name, uri), new.source(dataset, name, uri))
                 )
-    direct = {one.subject.partition("/")[0] for one in found}
-    direct |= {label.of.dataset for label in changed if label.of.dataset in session.resolved.config.datasets}
+    direct = _directly_under(session, old, changed)
     for dataset in sorted(_with_derived(old, direct)):
         found.append(_change(dataset, old.dataset(dataset), new.dataset(dataset)))
     return [one for one in found if (one.before, one.after) != ("public", "public")]
+
+
+def datasets_under(session: Session, labels: list[Label]) -> list[str]:
+    """Return the datasets of which one of these labels says something, and all that read them."""
+    levels = _Levels(session, Labels(version=1), {})
+    return sorted(_with_derived(levels, _directly_under(session, levels, labels)))
+
+
+def _directly_under(session: Session, levels: _Levels, labels: list[Label]) -> set[str]:
+    known = session.resolved.config.datasets
+    found = {label.of.dataset for label in labels if label.of.dataset in known}
+    for dataset in known:
+        sources = levels.sources(dataset).items()
+        if any(
+            not uri.startswith(REF) and _is_touched(session, labels, dataset, *one)
+            for one in sources
+            for uri in one[1:]
+        ):
+            found.add(dataset)
+    return found
 
 
 def _is_touched(session: Session, changed: list[Label], dataset: str, name: str, uri: str) -> bool:

@@ -31,11 +31,12 @@ class CatchUpPlan(NamedTuple):
     goes_on: list[Run]
 
 
-def plan_catch_up(session: Session, scope: str, mode: CatchUp) -> CatchUpPlan:
-    """Return what a thaw of this scope, a dataset or `global`, would catch up with. A trigger that a worker has is not
-    part of it."""
-    dataset = "" if scope == EVERYTHING else scope
-    kept, goes_on = list(session.state.inbox.waiting(dataset)), list(session.state.runs.unfinished(dataset))
+def plan_catch_up(session: Session, datasets: Sequence[str], mode: CatchUp) -> CatchUpPlan:
+    """Return what a thaw of these datasets would catch up with; without any, of everything. A trigger that a worker has
+    is not part of it."""
+    asked = datasets or [""]
+    kept = [each for dataset in asked for each in session.state.inbox.waiting(dataset)]
+    goes_on = [each for dataset in asked for each in session.state.runs.unfinished(dataset)]
     if mode == "all":
         return CatchUpPlan(kept, [], goes_on)
     if mode == "none":

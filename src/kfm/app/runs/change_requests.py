@@ -21,13 +21,13 @@ from kfm.app.authority.run_setup import guards_of
 from kfm.app.runs.label_adoption import adopt_signed_labels
 from kfm.app.runs.run_control import run_operation
 from kfm.clock import parse_instant, rfc3339
-from kfm.crypto.approvals import Act, Kind, awaited, decide, sign_act
+from kfm.crypto.approvals import Act, ApprovalRequest, Kind, awaited, decide, sign_act
 from kfm.crypto.change_request import MAY_COME, Order
 from kfm.crypto.key_list import Keys
 from kfm.crypto.signatures import Signer
 from kfm.errors import BadInput, Denied, Moved, Refused
 from kfm.model import refs
-from kfm.model.operation_target import REF
+from kfm.model.operation_target import DATASETS, REF
 from kfm.model.records import Receipt, RefEntry, RefMove, SourceRef
 from kfm.operations.move_updater import ALSO, NOTHING
 from kfm.operations.registry import operations
@@ -227,6 +227,17 @@ def _with(order: Order, kind: Kind, act: Act) -> Order:
     return order.signed(act) if kind == "approve" else order.signed(act).became("rejected")
 
 
+def _flags_of(request: ApprovalRequest) -> dict[str, str]:
+    """Return the parameters of a freeze or thaw that moves the flags of a request, and no others."""
+    flags = [request.params["ref"], *(line.split(" ")[0] for line in request.params.get(ALSO, "").splitlines())]
+    scopes = [flag.removeprefix(refs.SWITCH).removeprefix(refs.AMBER).removeprefix("dataset/") for flag in flags]
+    params = {"scope": scopes[0]}
+    if len(names := dict.fromkeys(scopes)) > 1:
+        params[DATASETS] = "\n".join(names)
+    levels = {"amber" if flag.startswith(refs.AMBER) else "red" for flag in flags}
+    return {**params, "level": levels.pop()} if len(levels) == 1 else params
+
+
 def carry_out(session: Session, order: Order) -> Iterator[Receipt]:
     """Run the requested operation if enough people have signed, and yield its receipt."""
     keys = in_force(session)
@@ -235,10 +246,7 @@ def carry_out(session: Session, order: Order) -> Iterator[Receipt]:
         return
     operation = DOES[request.action]
     if operation in ("freeze", "thaw"):
-        ref = request.params["ref"]
-        level = "amber" if ref.startswith(refs.AMBER) else "red"
-        params = {"scope": ref.removeprefix(refs.SWITCH).removeprefix(refs.AMBER).removeprefix("dataset/")}
-        params |= {} if ALSO in request.params else {"level": level}
+        params = _flags_of(request)
     elif operations()[operation].approval == "rules":
         own = {name: value for name, value in request.params.items() if name != LEVELS_PARAM}
         params = {"to": request.after, "before": request.before, **own}

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, get_args
 from kfm.app.authority.keyring import in_force
 from kfm.app.interventions.catch_up import CatchUp, CatchUpPlan, drop_triggers, plan_catch_up
 from kfm.app.runs.execution import Outcome, settle
-from kfm.cli.operation import operate
+from kfm.cli.operation import datasets_of, operate, scope_of
 from kfm.cli.render import Screen
-from kfm.cli.session import Tally, known_dataset, opened, person, settings
+from kfm.cli.session import Tally, opened, person, settings
 from kfm.errors import Refused
 
 if TYPE_CHECKING:
@@ -27,7 +27,11 @@ one."""
 
 def arguments(parser: Parser) -> None:
     parser.add_argument(
-        "dataset", nargs="?", default="global", metavar="SCOPE", help="a dataset, or `global` (default)"
+        "dataset",
+        nargs="?",
+        default="global",
+        metavar="SCOPE",
+        help="a dataset, updater/ID, community/NAME, or `global` (default)",
     )
     parser.add_argument("--level", choices=("red", "amber"), default="", help="open this level alone")
     parser.add_argument(
@@ -43,14 +47,13 @@ def arguments(parser: Parser) -> None:
 
 
 def thaw(options: argparse.Namespace, screen: Screen) -> int:
-    name, resolved = options.dataset, settings(options)
-    if name != "global":
-        name = known_dataset(options, screen, resolved, name)
-    params = {"scope": name, **({"level": options.level} if options.level else {})}
+    resolved = settings(options)
+    name, named = scope_of(options, screen)
+    params = {**named, **({"level": options.level} if options.level else {})}
     if options.catch_up != "all" or options.dry_run:
         who = person(options)
         with opened(options, screen, "dry" if options.dry_run else "write", resolved) as session:
-            plan = plan_catch_up(session, name, options.catch_up)
+            plan = plan_catch_up(session, datasets_of(name, named), options.catch_up)
             _show(screen, plan)
             if plan.drops and in_force(session) is not None:
                 raise Refused(

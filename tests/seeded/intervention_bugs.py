@@ -53,6 +53,13 @@ INTERVENTIONS: dict[str, Bug] = {
         "if monotonic() > 0:",
         "tests/app/interventions/test_red.py::test_every_run_stops_within_a_step_and_the_catch_up_plan_is_what_is_done",
     ),
+    "a restore under a key list asks for a signature": Bug(
+        "kfm.app.authority.recall:run_unsigned",
+        "    context.guards.authority = lambda *_about: Warrant()\n",
+        "",
+        "tests/app/interventions/test_precision.py::"
+        "test_an_installation_with_a_key_list_is_restored_and_two_persons_thaw_it",
+    ),
     "what was published after a backup stays in the catalog": Bug(
         "kfm.app.metadata.catalogs:_unknown_datasets",
         "if is_ours else []",

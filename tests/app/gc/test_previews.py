@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.app.previews.branches import Site, wells
 
 
+@pytest.mark.long
 def test_a_preview_goes_after_its_time_and_the_published_version_stays(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.published()

@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from kfm.model.reports.objective import DAY_MS, Objective
 from kfm.projections.alert_rules import rules_text
 from tests.app.objectives.site import Site, promise
@@ -133,6 +135,7 @@ def test_a_promise_that_no_share_can_break_so_fast_has_no_such_alert(tmp_path: P
     assert promtool("check", "rules", "rules.yml", at=tmp_path).returncode == 0
 
 
+@pytest.mark.long  # the thin path does it with every commit
 def test_the_alert_of_a_burnt_budget_reaches_a_real_alertmanager(tmp_path: Path) -> None:
     site = Site(tmp_path / "site")
     promise(site.folder, "rain-success", target=0.95)

@@ -20,6 +20,8 @@ from kfm.engine.run import run
 from kfm.engine.stage_results import Warrant
 from kfm.errors import Broken, KfmError
 from kfm.model import refs
+from kfm.model.records import Receipt
+from kfm.operations.move_updater import MoveUpdater
 from kfm.operations.rollback import Rollback
 from kfm.projections.live_versions import live_versions as still_public
 from kfm.scheduling.triggers import operation_trigger
@@ -73,15 +75,21 @@ def recalled_line(one: Recalled, *, predicted: bool = False) -> str:
     return f"{one.dataset}: {versions} {done} from the public files, because it is closed ({', '.join(one.rules)})"
 
 
-def _withdrawn(session: Session, dataset: str, rules: tuple[str, ...], versions: int) -> Recalled:
-    updater = Rollback()
-    why = "it is more protected than when it was published: " + ", ".join(rules)
-    trigger = operation_trigger(updater, dataset, {"to": "nothing"}, session.clock, actor=ACTOR, reason=why)
+def run_unsigned(
+    session: Session, updater: MoveUpdater, dataset: str, params: dict[str, str], *, actor: str, reason: str
+) -> Receipt:
+    """Run an operation that only takes away or closes, such as a withdrawal or a freeze: it needs no signature."""
+    trigger = operation_trigger(updater, dataset, params, session.clock, actor=actor, reason=reason)
     context = context_of(session, trigger, updater)
     context.guards.authority = lambda *_about: Warrant()
+    return run(context)
+
+
+def _withdrawn(session: Session, dataset: str, rules: tuple[str, ...], versions: int) -> Recalled:
+    why = "it is more protected than when it was published: " + ", ".join(rules)
     received_by = tuple(sink for sink in (OUTSIDE,) if session.state.outbox.told(sink, dataset) is not None)
     try:
-        receipt = run(context)
+        receipt = run_unsigned(session, Rollback(), dataset, {"to": "nothing"}, actor=ACTOR, reason=why)
     except Broken:
         raise
     except KfmError as problem:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from kfm.app.authority.recall import run_unsigned
 from kfm.app.backup.backup_place import BackupPlace
 from kfm.app.backup.backup_record import BackupRecord, BackupTable, rows_in
 from kfm.app.maintenance.maintenance_records import record as record_maintenance
@@ -23,7 +24,7 @@ from kfm.app.move.move_claim import Claim, claimed, now_of
 from kfm.app.move.state_move import check_ledger
 from kfm.app.move.table_copy import COPIED, Row, RowSum, TableSum, copy_rows, rows_of, sums_of
 from kfm.app.runs.execution import problem_of
-from kfm.app.runs.run_control import run_operation
+from kfm.app.runs.trigger_request import default_actor
 from kfm.app.session.backends import open_objects_at, open_tables_at
 from kfm.app.session.session import session_on
 from kfm.app.session.state_place import RESTORE, Place, put_place, read_place, transaction_of
@@ -32,7 +33,9 @@ from kfm.errors import Busy, Corrupt, KfmError, Refused
 from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
-from kfm.operations.move_updater import NOTHING
+from kfm.operations.freeze import Freeze
+from kfm.operations.move_updater import NOTHING, MoveUpdater
+from kfm.operations.rollback import Rollback
 from kfm.projections.file_paths import pointer_path
 from kfm.projections.live_versions import pointer_of
 from kfm.store.state import StoredState
@@ -178,9 +181,10 @@ def _take_into_force(session: Session, name: str, record: BackupRecord, *, reaso
     withdrawn = tuple(_moved_on(session))
     changes = {"backup": name, "taken": record.taken, "withdrawn": list(withdrawn)}
     record_maintenance(session, "restore", changes, reason=reason, actor=actor)
-    acts = [("rollback", dataset, {"to": NOTHING}) for dataset in withdrawn]
-    for operation, scope, params in (*acts, ("freeze", "global", dict[str, str]())):
-        receipt = run_operation(session, operation, scope, params, reason=reason, actor=actor)
+    acts: list[tuple[MoveUpdater, str, dict[str, str]]] = [(Rollback(), each, {"to": NOTHING}) for each in withdrawn]
+    for operation, scope, params in (*acts, (Freeze(), "global", {})):
+        # Nobody signs this: the key list came with the backup, and without a freeze nothing would be in force.
+        receipt = run_unsigned(session, operation, scope, params, actor=actor or default_actor(), reason=reason)
         if (problem := problem_of(receipt)) is not None:
             raise problem
     session.state.sync()

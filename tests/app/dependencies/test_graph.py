@@ -64,7 +64,12 @@ def test_why_not_shows_it_too(pair: Kfm) -> None:
     assert pair("promote", "tops", "--reason", "ready").code == 0
     assert pair("rollback", "tops", "--to", "nothing", "--reason", "must go").code == 0
     reasons = pair("why-not", "deep", "--json").data["reasons"]
-    assert ("outdated", "kfm run deep") in [(each["what"], each["do"]) for each in reasons]
+    cure = "correct what tops reads, then kfm run tops, then kfm run deep"  # a run of deep alone changes nothing
+    assert ("outdated", cure) in [(each["what"], each["do"]) for each in reasons]
+    assert pair("run", "deep", "--exit-code").code == 10
+    Path("tops.csv").write_text("well,depth\na,100\nb,251\n")
+    assert pair("run", "tops").code == pair("run", "deep").code == 0
+    assert "outdated" not in [each["what"] for each in pair("why-not", "deep", "--json").data["reasons"]]
 
 
 def test_what_only_comes_after_is_drawn_otherwise(kfm: Kfm) -> None:

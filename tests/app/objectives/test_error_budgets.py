@@ -17,6 +17,7 @@ from kfm.app.authority.run_setup import guards_of
 from kfm.app.objectives import ledger_counts
 from kfm.app.objectives.error_budgets import BUDGETS, Budget, budgets, check_budget, closed_by_objectives
 from kfm.app.objectives.kept_counts import keep_counts
+from kfm.app.provenance.why_not import why_not
 from kfm.app.runs.auto_promotion import promote
 from kfm.app.runs.objective_overrides import override_params
 from kfm.app.runs.run_control import run_operation, run_trigger
@@ -236,6 +237,7 @@ def test_a_burnt_budget_closes_risky_operations_until_it_recovers(tmp_path: Path
         entries = entry.index
         receipts, (problem,) = promoted(site)
         assert receipts == [] and "kfm publish rain" in problem.hint
+        assert any("promote: auto of rain is closed" in each.why for each in why_not(site.session, "rain").reasons)
         assert next(iter(site.session.state.ledger.entries(reverse=True, limit=1))).index == entries
         assert site.run().status == "SUCCESS" and site.do("freeze", scope="rain").status == "SUCCESS"
         site.do("thaw", scope="rain")
@@ -249,6 +251,7 @@ def test_a_burnt_budget_closes_risky_operations_until_it_recovers(tmp_path: Path
         assert backfill(site).outcome == "done"
         (receipt,), problems = promoted(site)
         assert (receipt.outcome, problems) == ("done", [])
+        assert not any("closed" in each.why for each in why_not(site.session, "rain").reasons)
 
 
 def test_an_override_opens_until_its_end_and_no_longer(tmp_path: Path) -> None:

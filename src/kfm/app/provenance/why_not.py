@@ -14,6 +14,7 @@ from kfm.app.authority.withdrawals import as_withdrawal, publish_again, withdraw
 from kfm.app.jobs.job_pools import job_pools
 from kfm.app.jobs.job_queue import is_job
 from kfm.app.jobs.job_reports import SHORT, cure, row_of, waiting_jobs
+from kfm.app.objectives.error_budgets import closed_by_objectives
 from kfm.app.provenance.dependency_graph import graph
 from kfm.app.provenance.explain import explain_thing
 from kfm.app.provenance.present_labels import present_labels
@@ -30,6 +31,7 @@ from kfm.model import refs
 from kfm.model.labels import PUBLISHABLE
 from kfm.model.public_run import PublicRun
 from kfm.model.records import Receipt, Record, RefEntry, Run
+from kfm.model.reports.dataset_dependencies import Dependency
 from kfm.model.reports.withdrawal import Withdrawal
 from kfm.projections.live_versions import live_versions
 
@@ -108,6 +110,7 @@ def _of_dataset(session: Session, thing: Thing, dataset: str) -> Iterator[Reason
         said = f"kfm.yml names no dataset {dataset}: nothing makes it any more"
         yield Reason(what="undeclared", why=said, do="declare it under `datasets:`")
     yield from _switches(session, dataset)
+    yield from _spent(session, dataset)
     yield from _unfinished(session, dataset)
     last = _last(session, dataset)
     if last is None:
@@ -130,7 +133,7 @@ def _of_dataset(session: Session, thing: Thing, dataset: str) -> Iterator[Reason
 
 def _switches(session: Session, dataset: str) -> Iterator[Reason]:
     flags = list(zip(refs.switches(dataset), ("", dataset), strict=True))
-    if _waits_at_amber(session, dataset):
+    if _would_go_on(session, dataset):
         flags += zip(refs.ambers(dataset), ("", dataset), strict=True)
     for ref, scope in flags:
         if refs.is_frozen(session.state.refs.at(ref)):
@@ -141,7 +144,15 @@ def _switches(session: Session, dataset: str) -> Iterator[Reason]:
             yield Reason(what="frozen", why=what, do=do, rule=ref, since=last.ts, cites=(last.run_id,))
 
 
-def _waits_at_amber(session: Session, dataset: str) -> bool:
+def _spent(session: Session, dataset: str) -> Iterator[Reason]:
+    """Yield the burnt error budget that keeps a version from being published by itself."""
+    why = closed_by_objectives(session, "promote: auto", dataset) if _would_go_on(session, dataset) else None
+    if why is not None:
+        do = f"kfm slo, and after a look kfm publish {dataset} --reason …"
+        yield Reason(what="blocked", why=why, do=do, rule="objective")
+
+
+def _would_go_on(session: Session, dataset: str) -> bool:
     """Return whether a version would be published by itself, if no flag were at amber."""
     declared, at = session.config.datasets.get(dataset), session.state.refs.at
     made = at(refs.processed(dataset))
@@ -438,7 +449,19 @@ def _outdated(session: Session, dataset: str) -> Iterator[Reason]:
         return
     for each in graph(session, dataset).dependencies:
         if each.to == dataset and each.says and each.stands != "never made":
-            yield Reason(what="outdated", why=each.says, do=f"kfm run {dataset}", rule=each.stands, since=each.since)
+            do = _renewed(session, dataset, each)
+            yield Reason(what="outdated", why=each.says, do=do, rule=each.stands, since=each.since)
+
+
+def _renewed(session: Session, dataset: str, each: Dependency) -> str:
+    """Return what makes a dataset of a right version again. A run alone changes nothing while what it reads is the same
+    version as before, or none."""
+    run = f"kfm run {dataset}"
+    if each.stands != "withdrawn":
+        return run
+    if not session.state.refs.at(refs.in_zone(each.zone, each.of)):
+        return f"kfm publish {each.of} --reason …, then {run}"
+    return f"correct what {each.of} reads, then kfm run {each.of}, then {run}"
 
 
 def _of_version(session: Session, dataset: str, version: str) -> Iterator[Reason]:

@@ -20,4 +20,8 @@ def sha256sums(files: Iterable[tuple[str, str]], here: str) -> bytes:
 
 
 def _from(folder: str, path: str) -> str:
-    return path[len(folder) + 1 :] if path.startswith(f"{folder}/") else posixpath.relpath(path, folder)
+    if path.startswith(f"{folder}/"):
+        return path[len(folder) + 1 :]
+    here, there = folder.split("/"), path.split("/")
+    shared = len(posixpath.commonprefix([here, there]))  # of two lists: whole names
+    return "/".join([".."] * (len(here) - shared) + there[shared:])

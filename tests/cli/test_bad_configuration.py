@@ -46,7 +46,7 @@ COMMANDS = (
     ("webhooks", "verify", "a"), ("webhooks", "replay", "a"), ("triggers", "list"), ("triggers", "show", "1"),
     ("jobs", "list"), ("jobs", "dead"), ("jobs", "show", "1"), ("jobs", "retry", "1"), ("jobs", "cancel", "1"),
     ("jobs", "enqueue", "ingest.pull_source", "--dataset", "a"), ("search", "a"), ("move", "--to", "sqlite:b.db"),
-    ("backup", "b"), ("restore", "b"), ("hotfix", "list"), ("hotfix", "revert", "a"),
+    ("backup", "b"), ("restore", "b"), ("upgrade", "b"), ("hotfix", "list"), ("hotfix", "revert", "a"),
     ("hotfix", "diff", "hotfix.yml"), ("hotfix", "apply", "hotfix.yml"),
     ("hotfix", "new", "a", "rain-gauges", "--set", "title=a"),
     ("triggers", "drop", "1"),

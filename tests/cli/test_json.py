@@ -127,6 +127,7 @@ LINES = {
     "kfm budgets": ["budgets"],
     "kfm backup": ["backup", "../backups"],
     "kfm gc": ["gc", "--dry-run"],
+    "kfm upgrade": ["upgrade", "../backups", "--dry-run"],
     "kfm restore": ["restore", "../backups", "--verify"],
     "kfm move": ["move", "--to", "jsonl:.kfm/state.jsonl"],
     "kfm doctor": ["doctor"],

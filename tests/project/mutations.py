@@ -75,6 +75,7 @@ LEAVES: dict[Command, Left] = {
     ("move",): Left("move", "one for each attempt, before the first change; it moves with the rest"),
     ("slo", "override"): Left("override", "with a key list, signed by a steward"),
     ("backup",): Left("backup", "before the state is read"),
+    ("upgrade",): Left("upgrade", "if the state had an older format; after the backup and the upgrade"),
     ("gc",): Left("gc", "if there was anything to remove; before the first change"),
     ("restore",): Left("restore", "in the restored state, which it freezes; `--verify` writes nothing"),
 }

@@ -35,4 +35,14 @@ YEARS: dict[str, Shape] = {
             "withdrawn": "datasets whose public files have moved on since the backup",
         }
     ),
+    "kfm upgrade": Shape(
+        {
+            "dry_run": "true with `--dry-run`: nothing was written",
+            "from": "the format of the state before",
+            "to": "the format of this version",
+            "unfinished": "unfinished runs, which `kfm resume` finishes after the upgrade",
+            "backup": "the name of the backup; null if nothing was to upgrade, or in a dry run",
+            "at": "the place of the backups",
+        }
+    ),
 }

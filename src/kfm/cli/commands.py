@@ -34,6 +34,7 @@ GROUPS = (
             Command("remove", "Take a dataset out of kfm.yml; its history stays"),
             Command("new", "Write a module for an updater, a job or a connector, and its tests"),
             Command("config", "Check and show settings; schemas, shell completion"),
+            Command("upgrade", "Back up, then bring the state to the format of this version"),
         ),
     ),
     Group(

@@ -37,6 +37,7 @@ from kfm.projections.file_paths import pointer_path
 from kfm.projections.live_versions import pointer_of
 from kfm.store.state import StoredState
 from kfm.store.state_formats import FORMAT as STATE_FORMAT
+from kfm.store.state_formats import upgrade
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
@@ -90,11 +91,16 @@ def restore(
         raise
     try:
         objects = _objects(resolved, place, record, tables, arriving, clock, progress)
-        for each in record.tables:
-            rows = _checked(place, each, progress)
-            copy_rows(rows, tables, each.table, arriving.write, lambda _rows: arriving.beat())
+        kept = {each.table: each for each in record.tables}
+        for table in COPIED:
+            rows = _checked(place, kept[table], progress) if table in kept else iter(())
+            copy_rows(rows, tables, table, arriving.write, lambda _rows: arriving.beat())
         if sums_of(tables) != _expected(record):
             raise Corrupt("the restored rows are not those of the backup", hint="check the disk, then restore again")
+        if record.state_format < STATE_FORMAT:
+            with transaction_of(tables):
+                arriving.check()
+                upgrade(tables, record.state_format)
         check_ledger(resolved, tables, clock, "of the restored state")
         arriving.beat()
         session = session_on(resolved, "write", tables, clock=clock, anywhere=True)

@@ -15,6 +15,7 @@ YEARS: dict[str, Shape] = {
             "new": "files that were not there before",
             "bytes": "their bytes",
             "lacks": "the settings of keys and secrets, which no backup holds",
+            "removed": "with `--keep`: the older backups that were removed",
         },
         about="With `--list`: a list of `backup`, `taken` and `objects`.",
     ),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from kfm.app.backup.backup_place import BackupPlace
-from kfm.app.backup.backup_record import BackupRecord, BackupTable, rows_in
+from kfm.app.backup.backup_record import BackupRecord, BackupTable, objects_in, rows_in
 from kfm.app.maintenance.maintenance_records import record as record_maintenance
 from kfm.app.move.move_claim import Claim, claimed, now_of
 from kfm.app.move.state_move import check_ledger
@@ -60,7 +60,7 @@ class Restored(NamedTuple):
 def verify(place: BackupPlace, record: BackupRecord, progress: Progress) -> Restored:
     """Read every byte of a backup and compare it with its digest. Raise Corrupt for the first that differs."""
     rows = sum(1 for table in record.tables for _ in _checked(place, table, progress))
-    names = list(_names(place, record))
+    names = list(objects_in(place, record))
     for count, name in enumerate(names):
         progress("verify", count, len(names))
         for _ in place.pieces(name):
@@ -150,7 +150,7 @@ def _objects(
 ) -> int:
     """Copy every object that is not there yet, or is damaged there. Return how many the backup has."""
     target = open_objects_at(resolved, resolved.config.objects, StoredState(tables, clock.now_ms))
-    names = list(_names(place, record))
+    names = list(objects_in(place, record))
     for count, name in enumerate(names):
         progress("objects", count, len(names))
         arriving.beat()
@@ -159,11 +159,6 @@ def _objects(
             if target.put_large(place.pieces(name)) != name:
                 raise Corrupt(f"object {name} of the backup is damaged", hint="restore another backup")
     return len(names)
-
-
-def _names(place: BackupPlace, record: BackupRecord) -> Iterator[str]:
-    for piece in record.objects:
-        yield from msgspec.json.decode(place.read(piece), type=list[str])
 
 
 def _checked(place: BackupPlace, table: BackupTable, progress: Progress) -> Iterator[Row]:

@@ -51,7 +51,7 @@ COMMANDS = (
     ("hotfix", "new", "a", "rain-gauges", "--set", "title=a"),
     ("triggers", "drop", "1"),
     ("slo", "list"), ("slo", "show", "a"), ("slo", "override", "a", "--until", "1h", "--reason", "r"),
-    ("alerts", "write"),
+    ("alerts", "write"), ("report", "quarter"),
     ("breakers",), ("breakers", "open", "a", "--reason", "r"), ("budgets",),
     ("budgets", "reset", "a", "--reason", "r"),
     ("gc",), ("gc", "--dry-run"),

@@ -122,6 +122,7 @@ LINES = {
     "kfm slo list": ["slo", "list"],
     "kfm slo show": ["slo", "show", "gauges-success"],
     "kfm slo override": ["slo", "override", "gauges-success", "--until", "12h"],
+    "kfm report quarter": ["report", "quarter"],
     "kfm alerts write": ["alerts", "write", "--to", "rules.yml"],
     "kfm breakers": ["breakers"],
     "kfm budgets": ["budgets"],

@@ -118,7 +118,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("status",),
     ("help", "run"),
     ("runs", "signals"),
-    *(("slo",), ("slo", "list"), ("slo", "show", "gauges-success"), ("alerts", "write")),
+    *(("slo",), ("slo", "list"), ("slo", "show", "gauges-success"), ("alerts", "write"), ("report", "quarter")),
     ("runs", "signals", "--metrics"),
     ("schedule", "pools"),
     ("preview", "list"),

@@ -93,6 +93,7 @@ FILES: dict[Command, str] = {
     ("catalog", "discover"): "with `--draft-pr` a branch of the repository",
     ("runs", "telemetry"): "an export",
     ("alerts", "write"): "an export, with `--to`",
+    ("report", "quarter"): "an export, with `--to`",
     ("runs", "signals"): "an export, with `--to`",
     ("lineage", "graph"): "an export, with `--out`",
     ("lineage", "export"): "an export",

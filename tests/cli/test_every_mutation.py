@@ -24,7 +24,8 @@ from tests.retries.worlds import used_up
 
 GAUGES = "rain-gauges"
 # It listens until it is stopped; tests/api sends it requests, and looks for their triggers.
-ELSEWHERE = {("webhooks", "serve"), ("restore",)}
+# A state of an older format is upgraded in tests/app/backup.
+ELSEWHERE = {("webhooks", "serve"), ("restore",), ("upgrade",)}
 
 
 def test_every_command_is_placed_once() -> None:

@@ -75,6 +75,7 @@ LEAVES: dict[Command, Left] = {
     ("move",): Left("move", "one for each attempt, before the first change; it moves with the rest"),
     ("slo", "override"): Left("override", "with a key list, signed by a steward"),
     ("backup",): Left("backup", "before the state is read"),
+    ("upgrade",): Left("upgrade", "if the state had an older format; after the backup and the upgrade"),
     ("gc",): Left("gc", "if there was anything to remove; before the first change"),
     ("restore",): Left("restore", "in the restored state, which it freezes; `--verify` writes nothing"),
 }
@@ -92,6 +93,7 @@ FILES: dict[Command, str] = {
     ("catalog", "discover"): "with `--draft-pr` a branch of the repository",
     ("runs", "telemetry"): "an export",
     ("alerts", "write"): "an export, with `--to`",
+    ("report", "quarter"): "an export, with `--to`",
     ("runs", "signals"): "an export, with `--to`",
     ("lineage", "graph"): "an export, with `--out`",
     ("lineage", "export"): "an export",

@@ -22,6 +22,7 @@ import msgspec
 
 from kfm.model import records, updater
 from kfm.model.public_run import PublicArtifact, PublicInput, PublicLabels, PublicRun
+from kfm.model.reports.operation_telemetry import OperationTelemetry
 from kfm.projections import cypher
 from tests.project.bans import ROOT
 
@@ -153,6 +154,7 @@ _RECORDS: tuple[type[Any], ...] = (
     records.WalRecord,
     records.RunTelemetry,
     records.TelemetryBundle,
+    OperationTelemetry,
     records.SourceRef,
     records.Step,
     records.Lease,

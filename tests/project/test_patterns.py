@@ -28,7 +28,7 @@ SPECS = {
     "updater-interface": {"the fields of Updater", "the methods of Updater", "SourceRef", "Step"},
     "wal-record": {"WalRecord"},
     "lineage-cypher": {"the properties of the graph", "the statements of the graph"},
-    "telemetry": {"RunTelemetry", "TelemetryBundle"},
+    "telemetry": {"RunTelemetry", "TelemetryBundle", "OperationTelemetry"},
 }
 CHECKLISTS = {"rollout", "canary", "governance-review"}
 _TEST = re.compile(r"\[[^\]]+\]\(\.\./\.\./(tests/[^)#]+)\) `(test_\w+)`")

@@ -15,6 +15,7 @@ YEARS: dict[str, Shape] = {
             "new": "files that were not there before",
             "bytes": "their bytes",
             "lacks": "the settings of keys and secrets, which no backup holds",
+            "removed": "with `--keep`: the older backups that were removed",
         },
         about="With `--list`: a list of `backup`, `taken` and `objects`.",
     ),
@@ -33,6 +34,33 @@ YEARS: dict[str, Shape] = {
             "rows": "rows of the state",
             "objects": "objects that are files",
             "withdrawn": "datasets whose public files have moved on since the backup",
+        }
+    ),
+    "kfm report quarter": Shape(
+        {
+            "quarter": "such as 2026-Q3",
+            "begin": "its first instant",
+            "end": "the first instant after it",
+            "made": "when the report was made",
+            "is_over": "false: the quarter goes on",
+            "entries": "entries of the ledger in the quarter",
+            "datasets": "a list of counts by dataset; `energy_wh` and `carbon_g` are null where nothing was measured",
+            "denials": "a list of `dataset`, `rule` and `count`",
+            "overrides": "a list of `at`, `dataset`, `what`, `who`, `has_reason`, `until`; null: withheld, or one run",
+            "objectives": "a list of `name`, `target`, `actual`, `kept`, null if nothing was counted; null: unreadable",
+            "open_reviews": "items that wait for a review now",
+            "broken_links": "links that are broken now",
+            "orphan_links": "links that lead to a dataset without a version now",
+        }
+    ),
+    "kfm upgrade": Shape(
+        {
+            "dry_run": "true with `--dry-run`: nothing was written",
+            "from": "the format of the state before",
+            "to": "the format of this version",
+            "unfinished": "unfinished runs, which `kfm resume` finishes after the upgrade",
+            "backup": "the name of the backup; null if nothing was to upgrade, or in a dry run",
+            "at": "the place of the backups",
         }
     ),
 }

@@ -7,7 +7,51 @@ from tests.seeded.planting import Bug
 BACKUP, TESTS = "kfm.app.backup", "tests/app/backup/test_backup.py"
 SERVERS = "tests/app/backup/test_backup_on_servers.py"
 
+KEPT, UPGRADE = "tests/app/backup/test_backup_kept.py", "tests/app/backup/test_upgrade.py"
+
 BACKUPS: dict[str, Bug] = {
+    "older backups go before the new one was read again": Bug(
+        f"{BACKUP}.backup_retention:keep_newest",
+        "verify(place, newest.record, progress)",
+        "pass",
+        f"{KEPT}::test_nothing_is_removed_unless_the_new_one_is_whole",
+    ),
+    "what a kept backup names is removed": Bug(
+        f"{BACKUP}.backup_retention:keep_newest",
+        "if name not in old))",
+        "if name in old[:0]))",
+        f"{KEPT}::test_the_newest_are_kept_and_nothing_else",
+    ),
+    "bytes go before the record that names them": Bug(
+        f"{BACKUP}.backup_retention:keep_newest",
+        "check()\n        place.records.remove(name)",
+        "list(map(place.discard, gone))\n        place.records.remove(name)",
+        f"{KEPT}::test_a_kill_leaves_whole_backups_and_the_same_command_ends_it",
+    ),
+    "backups of another installation are removed": Bug(
+        f"{BACKUP}.backup_retention:keep_newest",
+        "if record.installation == newest.record.installation",
+        "if record.installation",
+        f"{KEPT}::test_backups_of_another_installation_stay",
+    ),
+    "the backup before an upgrade has the newer rows": Bug(
+        f"{BACKUP}.backup:_taken",
+        "tables, state_format = open_stored(resolved)",
+        'tables, state_format = open_tables(resolved, "dry", in_place=False), 9',
+        f"{UPGRADE}::test_the_backup_has_the_older_rows_and_the_ledger_names_it",
+    ),
+    "a restored backup of an older format is not upgraded": Bug(
+        f"{BACKUP}.restore:restore",
+        "upgrade(tables, record.state_format)",
+        "pass",
+        f"{UPGRADE}::test_a_backup_of_an_older_format_is_restored_and_upgraded",
+    ),
+    "a state is upgraded without a backup": Bug(
+        "kfm.cli.start.upgrade:upgrade",
+        "if plan.is_needed:\n            name",
+        "if False:\n            name",
+        f"{UPGRADE}::test_a_kill_leaves_the_old_state_or_the_new_one_and_the_same_command_goes_on",
+    ),
     "a restored installation is not frozen": Bug(
         f"{BACKUP}.restore:_take_into_force",
         '(*acts, ("freeze", "global", dict[str, str]()))',

@@ -69,7 +69,7 @@ COLLECTIONS: dict[str, Bug] = {
         f"{PROTECTED}::test_what_encrypted_records_name_stays",
     ),
     "two processes remove at once": Bug(
-        f"{GC}.collection:_alone",
+        "kfm.app.session.exclusive:alone",
         "if not lock.take():",
         "if lock is None:",
         f"{TESTS}::test_two_at_once_do_not_meet",

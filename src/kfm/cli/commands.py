@@ -34,6 +34,7 @@ GROUPS = (
             Command("remove", "Take a dataset out of kfm.yml; its history stays"),
             Command("new", "Write a module for an updater, a job or a connector, and its tests"),
             Command("config", "Check and show settings; schemas, shell completion"),
+            Command("upgrade", "Back up, then bring the state to the format of this version"),
         ),
     ),
     Group(
@@ -107,6 +108,7 @@ GROUPS = (
             Command("verify", "Verify a version, or a file of attestations, without a network"),
             Command("attest", "Sign in-toto statements about a version, kept in the state"),
             Command("audit", "Verify and export the ledger; prove single entries"),
+            Command("report", "Report on a quarter: what was published, denied and overridden"),
             Command("reproduce", "Repeat a run from its records, and compare the bytes"),
         ),
     ),

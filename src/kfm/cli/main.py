@@ -44,6 +44,7 @@ WRITING = frozenset(
         "backup",
         "restore",
         "gc",
+        "upgrade",
         "retry",
         "pause",
         "start",

@@ -117,6 +117,14 @@ class Restore(Maintenance):
     job_type = "operation.restore"
 
 
+class Upgrade(Maintenance):
+    """The state was brought to the format of this version, after a backup."""
+
+    id = "kfm-upgrade"
+    op = "upgrade"
+    job_type = "operation.upgrade"
+
+
 class Collect(Maintenance):
     """Objects that nothing names, and records past their retention, are about to be removed. A frozen installation
     keeps everything."""

@@ -33,6 +33,7 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
         Restore,
         RetrySink,
         TakeBackup,
+        Upgrade,
     )
     from kfm.operations.objective_operations import Overriding
     from kfm.operations.preview_operations import Adopt, Propose, Sweep
@@ -46,6 +47,6 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
         *(Labelling, Masking, Deploying, Reviewing),
         *(Backfilling, Propose, Adopt, Sweep, Overriding),
         *(Repair, Compact, Attest, BuildCatalog, RetrySink, HandleJob, HandleTriggers, Relocate, TakeBackup, Restore),
-        *(ChangeBreaker, ChangeBudget, Collect),
+        *(ChangeBreaker, ChangeBudget, Collect, Upgrade),
     )
     return {kind.op: kind for kind in kinds}

@@ -21,6 +21,7 @@ OUTCOMES = (
     "done", "noop", "unchanged", "merged", "frozen", "held", "denied", "escalated", "cancelled", "failed", "abandoned",
     "superseded",
 )  # fmt: skip
+BUILDING = ("ingest", "job")  # the operations that build data; all others move refs
 BAD = ("failed", "held", "denied", "escalated", "abandoned", "cancelled")
 _WH_PER_KWH = 1000
 

@@ -46,7 +46,13 @@ class JsonlTables:
     ``<path>.lock``."""
 
     def __init__(
-        self, path: str, fs: Fs = REAL, *, create: bool = True, lock: Callable[[str], Lock] = FileLock
+        self,
+        path: str,
+        fs: Fs = REAL,
+        *,
+        create: bool = True,
+        upgrades: bool = True,
+        lock: Callable[[str], Lock] = FileLock,
     ) -> None:
         self._fs = fs
         self._path = path
@@ -73,7 +79,7 @@ class JsonlTables:
                 self._fd = fs.open_read(path)
                 self._acked = note_at(fs, path + ".ack")
                 self._catch_up(repair=False)
-                if self._is_older():  # in memory only: a reader writes nothing
+                if upgrades and self._is_older():  # in memory only: a reader writes nothing
                     upgrade(self._rows, self._format)
         except OSError as problem:
             self.close()
@@ -100,6 +106,11 @@ class JsonlTables:
         if self._is_older():
             self.begin()
             self.commit()
+
+    @property
+    def format(self) -> int:
+        """The format of the rows; 0 if there is none."""
+        return self._format
 
     def _is_older(self) -> bool:
         return 0 < self._format < FORMAT

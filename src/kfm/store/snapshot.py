@@ -11,12 +11,14 @@ import itertools
 import os
 import threading
 import time
+from collections.abc import Iterator
 
 import apsw
 
 from kfm.errors import Unavailable
 from kfm.fsio import REAL, failing_as_storage, note_at
 from kfm.store.sqlite import _SMALL, SqliteTables
+from kfm.store.state_formats import FORMAT, too_new
 
 ATTEMPTS = 100
 
@@ -40,6 +42,32 @@ class SnapshotTables(SqliteTables):
             self._execute("PRAGMA trusted_schema=OFF")
             self._look(path, acked, small=len(base) <= _SMALL)
             self._execute("PRAGMA query_only=ON")
+
+
+class StoredTables(SnapshotTables):
+    """The tables as they are stored: a state of an older format is not upgraded, and what it lacks is empty."""
+
+    format = 0
+    _present: frozenset[str] = frozenset()
+
+    def _migrate(self) -> None:
+        self.format = self._version()
+        if self.format > FORMAT:
+            raise too_new("the state database", self.format)
+        names = self._execute("SELECT name FROM sqlite_schema WHERE type='table'").fetchall()
+        self._present = frozenset(str(name) for (name,) in names)
+
+    def _check_rows(self, only: str = "") -> int:
+        return super()._check_rows(only) if not only or only in self._present else 0
+
+    def get(self, table: str, key: str) -> bytes | None:
+        return super().get(table, key) if table in self._present else None
+
+    def scan(
+        self, table: str, prefix: str = "", *, after: str = "", reverse: bool = False, limit: int = -1
+    ) -> Iterator[tuple[str, bytes]]:
+        if table in self._present:
+            yield from super().scan(table, prefix, after=after, reverse=reverse, limit=limit)
 
 
 def read_files(path: str) -> tuple[bytes, bytes]:

@@ -94,6 +94,18 @@ def upgrade(tables: Tables, have: int, to: int = FORMAT) -> None:
             STEPS[number](tables)
 
 
+def upgraded(tables: Tables, have: int) -> Tables:
+    """Return these tables as this format has them. Those of an older format stay as they are: what an upgrade writes
+    is in memory."""
+    if have >= FORMAT:
+        return tables
+    from kfm.store.overlay import OverlayTables
+
+    newer = OverlayTables(tables)
+    upgrade(newer, have)
+    return newer
+
+
 def too_new(what: str, found: int, known: int = FORMAT) -> Refused:
     return Refused(
         f"{what} has format {found}, this kfm knows up to {known}",

@@ -10,7 +10,6 @@ import pytest
 
 from kfm.app.backup.backup_place import open_place
 from kfm.app.backup.backup_record import read_record
-from kfm.app.move.table_copy import total_of
 from kfm.errors import Refused
 from tests.app.backup.test_backup import new_machine, taken
 from tests.app.move.carried import FILES, HERE, kfm, killed_process, refusal, resolved_in, sums
@@ -33,7 +32,8 @@ def test_a_state_in_postgres_is_backed_up_into_a_bucket_and_restored(large: str,
     one = taken(large, place)
     assert one["objects"] == len(before) > 0
     record = read_record(open_place(resolved_in(large), place), one["backup"])
-    assert total_of(record.sums()) == total_of(sums(large, server.url))
+    state = sums(large, server.url)  # the leases differ: the backup itself has one
+    assert [each for each in record.sums() if each.table != "leases"] == [one for one in state if one.table != "leases"]
     assert {"postgres.password", "s3"} <= {each.partition(".")[0] if "s3" in each else each for each in record.lacks}
     assert taken(large, place)["new"] < one["new"] - len(before) + 1
     other = new_machine(large)
@@ -60,6 +60,9 @@ def test_a_record_in_a_bucket_is_not_replaced(large: str, bucket: str) -> None:
     with pytest.raises(Refused, match="another backup"):
         records.write(name, body + b" ")
     assert records.read(name) == body
+    answer = kfm(large, "backup", place, "--keep", "1", "--json")
+    assert json.loads(answer.out)["removed"] == [name] and len(records.names()) == 1, answer.err
+    assert kfm(large, "restore", place, "--verify").code == 0
 
 
 def test_wrong_keys_are_one_line_without_them(large: str, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:

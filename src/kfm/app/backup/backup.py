@@ -1,7 +1,8 @@
 """`kfm backup`: copies the state as of one moment, and every object that is not there yet, while others work.
 
 Objects never change, so only those that are new since the last backup are copied. The state is read as of one moment,
-before the objects: every object that it names is there by then.
+before the objects: every object that it names is there by then. A state of an older format is copied as it is, so the
+program that wrote it can restore it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from kfm.app.backup.backup_place import BackupPlace
 from kfm.app.backup.backup_record import FORMAT, BackupRecord, BackupTable, name_of, pieces_of, read_record
 from kfm.app.move.state_move import check_ledger
 from kfm.app.move.table_copy import COPIED, Row, RowSum, rows_of
-from kfm.app.session.backends import open_objects_at, open_tables
+from kfm.app.session.backends import open_objects_at, open_stored, open_tables
 from kfm.clock import rfc3339
 from kfm.config.setting_values import leaves
 from kfm.errors import Corrupt, Refused, Unavailable
@@ -24,7 +25,7 @@ from kfm.model.canonical import canonical
 from kfm.model.keys import digest
 from kfm.parsing.documents import dotted
 from kfm.store.state import StoredState
-from kfm.store.state_formats import FORMAT as STATE_FORMAT
+from kfm.store.state_formats import upgraded
 
 if TYPE_CHECKING:
     from kfm.clock import Clock
@@ -76,7 +77,7 @@ def _check_not_collected(resolved: Resolved, before: bytes | None) -> None:
 
 
 def _taken(resolved: Resolved, place: BackupPlace, clock: Clock, progress: Progress) -> Backup:
-    tables = open_tables(resolved, "dry", in_place=False)
+    tables, state_format = open_stored(resolved)
     try:
         collected = _gc_of(tables)
         taken = rfc3339(clock.now_ms())
@@ -85,7 +86,7 @@ def _taken(resolved: Resolved, place: BackupPlace, clock: Clock, progress: Progr
             raise Refused("there is nothing to back up: nothing was run yet", hint="run a dataset first")
         installation = digest(first[1])
         check_same(place, installation)
-        check_ledger(resolved, tables, clock, "of this state")
+        check_ledger(resolved, upgraded(tables, state_format), clock, "of this state")
         copy = _Copy(place, progress)
         kept = tuple(copy.table(tables, table) for table in COPIED)
         last = next(tables.scan("ledger", reverse=True, limit=1))
@@ -101,7 +102,7 @@ def _taken(resolved: Resolved, place: BackupPlace, clock: Clock, progress: Progr
         taken=taken,
         installation=installation,
         ledger=int(last[0]),
-        state_format=STATE_FORMAT,
+        state_format=state_format,
         objects=tuple(copy.put(body) for body in listed),
         count=len(names),
         objects_at=resolved.config.objects,

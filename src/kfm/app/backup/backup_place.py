@@ -35,6 +35,8 @@ class Records(Protocol):
 
     def write(self, name: str, body: bytes) -> None: ...
 
+    def remove(self, name: str) -> None: ...
+
 
 class BackupPlace:
     """A place of backups. `url` is its address as kfm.yml would write it."""
@@ -60,6 +62,15 @@ class BackupPlace:
     def read(self, name: str) -> bytes:
         return self._objects.read(name)
 
+    def discard(self, name: str) -> None:
+        """Remove the bytes of this digest. What cannot be removed stays."""
+        self._objects.discard(name)
+
+
+def lock_for(place: BackupPlace) -> str:
+    """Return the name of the lock that a process of this installation holds while it changes what is at this place."""
+    return f"backup-{digest(place.url.encode())[7:19]}"
+
 
 class _FolderRecords:
     def __init__(self, folder: str) -> None:
@@ -84,6 +95,11 @@ class _FolderRecords:
             REAL.replace(target + ".tmp", target)
             REAL.sync_dir(self._folder)
 
+    def remove(self, name: str) -> None:
+        with failing_as_storage("remove the record of an older backup"):
+            REAL.unlink(os.path.join(self._folder, f"{name}.json"))
+            REAL.sync_dir(self._folder)
+
 
 class _BucketRecords:
     def __init__(self, bucket: Bucket) -> None:
@@ -105,6 +121,9 @@ class _BucketRecords:
             kept = self._bucket.read(path)
             if kept is None or digest(kept[0]) != digest(body):
                 raise Refused(f"there is another backup {name} already", hint="type the same command again")
+
+    def remove(self, name: str) -> None:
+        self._bucket.remove(f"{RECORDS}/{name}.json")
 
 
 def open_place(resolved: Resolved, url: str) -> BackupPlace:

@@ -112,6 +112,18 @@ def pieces_of(rows: Iterable[Row]) -> Iterator[bytes]:
         yield msgspec.msgpack.encode(batch)
 
 
+def objects_in(place: BackupPlace, record: BackupRecord) -> Iterator[str]:
+    """Yield the digest of every object of a backup."""
+    for piece in record.objects:
+        yield from msgspec.json.decode(place.read(piece), type=list[str])
+
+
+def digests_of(place: BackupPlace, record: BackupRecord) -> set[str]:
+    """Return the digests of all bytes of a backup: the pieces of its tables, its lists of objects, and the objects."""
+    pieces = (piece for table in record.tables for piece in table.pieces)
+    return {*pieces, *record.objects, *objects_in(place, record)}
+
+
 def rows_in(place: BackupPlace, table: BackupTable) -> Iterator[Row]:
     """Yield the rows of a table. Raise Corrupt if a piece is missing or has other bytes."""
     for piece in table.pieces:

@@ -18,7 +18,7 @@ import msgspec
 
 from kfm.app.authority.recall import run_unsigned
 from kfm.app.backup.backup_place import BackupPlace
-from kfm.app.backup.backup_record import BackupRecord, BackupTable, rows_in
+from kfm.app.backup.backup_record import BackupRecord, BackupTable, objects_in, rows_in
 from kfm.app.maintenance.maintenance_records import record as record_maintenance
 from kfm.app.move.move_claim import Claim, claimed, now_of
 from kfm.app.move.state_move import check_ledger
@@ -40,6 +40,7 @@ from kfm.projections.file_paths import pointer_path
 from kfm.projections.live_versions import pointer_of
 from kfm.store.state import StoredState
 from kfm.store.state_formats import FORMAT as STATE_FORMAT
+from kfm.store.state_formats import upgrade
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
@@ -62,7 +63,7 @@ class Restored(NamedTuple):
 def verify(place: BackupPlace, record: BackupRecord, progress: Progress) -> Restored:
     """Read every byte of a backup and compare it with its digest. Raise Corrupt for the first that differs."""
     rows = sum(1 for table in record.tables for _ in _checked(place, table, progress))
-    names = list(_names(place, record))
+    names = list(objects_in(place, record))
     for count, name in enumerate(names):
         progress("verify", count, len(names))
         for _ in place.pieces(name):
@@ -93,11 +94,16 @@ def restore(
         raise
     try:
         objects = _objects(resolved, place, record, tables, arriving, clock, progress)
-        for each in record.tables:
-            rows = _checked(place, each, progress)
-            copy_rows(rows, tables, each.table, arriving.write, lambda _rows: arriving.beat())
+        kept = {each.table: each for each in record.tables}
+        for table in COPIED:
+            rows = _checked(place, kept[table], progress) if table in kept else iter(())
+            copy_rows(rows, tables, table, arriving.write, lambda _rows: arriving.beat())
         if sums_of(tables) != _expected(record):
             raise Corrupt("the restored rows are not those of the backup", hint="check the disk, then restore again")
+        if record.state_format < STATE_FORMAT:
+            with transaction_of(tables):
+                arriving.check()
+                upgrade(tables, record.state_format)
         check_ledger(resolved, tables, clock, "of the restored state")
         arriving.beat()
         session = session_on(resolved, "write", tables, clock=clock, anywhere=True)
@@ -147,7 +153,7 @@ def _objects(
 ) -> int:
     """Copy every object that is not there yet, or is damaged there. Return how many the backup has."""
     target = open_objects_at(resolved, resolved.config.objects, StoredState(tables, clock.now_ms))
-    names = list(_names(place, record))
+    names = list(objects_in(place, record))
     for count, name in enumerate(names):
         progress("objects", count, len(names))
         arriving.beat()
@@ -156,11 +162,6 @@ def _objects(
             if target.put_large(place.pieces(name)) != name:
                 raise Corrupt(f"object {name} of the backup is damaged", hint="restore another backup")
     return len(names)
-
-
-def _names(place: BackupPlace, record: BackupRecord) -> Iterator[str]:
-    for piece in record.objects:
-        yield from msgspec.json.decode(place.read(piece), type=list[str])
 
 
 def _checked(place: BackupPlace, table: BackupTable, progress: Progress) -> Iterator[Row]:

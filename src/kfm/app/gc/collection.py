@@ -22,11 +22,12 @@ from kfm.app.gc.unchanged_runs import shorten, unchanged_runs
 from kfm.app.maintenance.maintenance_records import record
 from kfm.app.previews.preview_expiry import expired_previews, remove_expired
 from kfm.app.runs.settlement import keep_ms, prune_inbox
-from kfm.app.session.backends import lock_of, open_tables
+from kfm.app.session.backends import open_tables
+from kfm.app.session.exclusive import alone
 from kfm.app.session.object_names import unpacked
 from kfm.clock import parse_instant
 from kfm.config.retention_settings import retention_ms
-from kfm.errors import Busy, Frozen, Refused
+from kfm.errors import Frozen, Refused
 from kfm.model import refs
 from kfm.model.canonical import canonical
 from kfm.scheduling.triggers import DAY_MS, prunable
@@ -120,22 +121,13 @@ def _check(session: Session) -> None:
 @contextmanager
 def _alone(session: Session) -> Iterator[Callable[[], None]]:
     """Hold the lock of `kfm gc`; yield a function that raises if work must stop: everything was frozen meanwhile."""
-    lock = lock_of(session.resolved, session.state, "gc")()
-    try:
-        if not lock.take():
-            raise Busy("another process removes what nothing names", hint="wait for it")
+    with alone(session, "gc", "removes what nothing names") as is_mine:
 
         def check() -> None:
             check_open(session)
-            held = getattr(lock, "is_held", None)
-            if held is not None:
-                with session.state.transaction(durable=False) as tx:
-                    if not held(tx):
-                        raise Busy("another process removes what nothing names", hint="wait for it")
+            is_mine()
 
         yield check
-    finally:
-        lock.close()
 
 
 class _Found:

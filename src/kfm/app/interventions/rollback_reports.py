@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kfm.app.provenance.explain import write_page
 from kfm.errors import BadInput, Refused
-from kfm.fsio import Fs, write_apart
 from kfm.parsing.characters import printable
-from kfm.projections.rollback_report import RollbackReport, StaysBehind, as_html, as_json, as_markdown
+from kfm.projections.reports.rollback_report import RollbackReport, StaysBehind, as_html, as_json, as_markdown
 
 if TYPE_CHECKING:
     from kfm.app.interventions.rollback_plan import Dependent
@@ -48,6 +48,4 @@ def write_report(path: str, done: Outcome, left: Sequence[Dependent]) -> None:
         decisions=receipt.policy_decisions,
         broken_links=sum(1 for reason in reasons if reason.startswith(_LINKS)),
     )
-    fs, apart = Fs(), f"{path}.new"
-    write_apart(fs, apart, [FORMS[os.path.splitext(path)[1]](report).encode()], mode=0o644)
-    fs.replace(apart, path)
+    write_page(path, FORMS[os.path.splitext(path)[1]](report), "the report")

@@ -26,7 +26,7 @@ from kfm.config.upstream_datasets import read_by
 from kfm.delivery.followers import progress
 from kfm.model import refs
 from kfm.operations.registry import operations
-from kfm.projections.operation_counts import OTHER, lifecycle, operation_metrics
+from kfm.projections.operation_counts import BUILDING, OTHER, lifecycle, operation_metrics
 from kfm.projections.signals import Histogram, Metric, exposition
 from kfm.scheduling.freshness_rules import length_ms
 from kfm.scheduling.pool_slots import pool_status
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 MINUTE_MS = 60_000
 CHECKED_MS = 60_000  # after this time versions are looked up again although their refs stayed
-ALWAYS = ("ingest", "job")  # the operations that are no moves of refs
 FLAGS = (("red", refs.SWITCH), ("amber", refs.AMBER))  # the levels of a freeze, and where their flags are
 SCOPES = ("global", "dataset", "schedule", "backfill", "run", "zone", "updater", "community")
 
@@ -75,7 +74,7 @@ class Metrics:
             now.update((each.dataset, "queued") for each in session.state.inbox.waiting())
         samples = lifecycle(counts, now, session.config.datasets)
         yield Metric("kfm_run_lifecycle", "gauge", "runs by their state", samples)
-        yield from operation_metrics(counts, (*ALWAYS, *operations(), OTHER))
+        yield from operation_metrics(counts, (*BUILDING, *operations(), OTHER))
         yield Metric("kfm_ledger_entries_total", "counter", "entries of the ledger", [({}, float(counts.index))])
         yield from self._freshness()
         yield from _pools(session)
@@ -154,6 +153,12 @@ class Metrics:
         waiting = sum(1 for _ in self._session.state.orders.all())
         about = "change requests that wait for signatures"
         yield Metric("kfm_ops_stewardship_requests", "gauge", about, [({}, float(waiting))])
+
+    def links(self) -> tuple[int, int]:
+        """Return how many links are broken now, and how many lead to a dataset that has no version any more."""
+        with self._session.state.reading():
+            self._look(OPERATIONS.now(self._session).index)
+        return self._broken, self._orphans
 
     def text(self) -> str:
         """Return the metrics in the Prometheus text format, and keep the counts of a ledger that has grown much."""

@@ -63,7 +63,7 @@ class Claim:
 
 def now_of(tables: Tables, clock: Clock) -> int:
     """Return the time that claims and leases in these tables are compared with: a server has one of its own."""
-    now_ms: Callable[[], int] = getattr(tables, "now_ms", clock.now_ms)
+    now_ms: Callable[[], int] = getattr(tables, "now_ms", None) or clock.now_ms
     return now_ms()
 
 

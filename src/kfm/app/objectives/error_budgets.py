@@ -124,10 +124,10 @@ class _Age(NamedTuple):
     made_ms: int
 
 
-def _ages(session: Session, objective: Objective, now_ms: int) -> Iterator[_Age]:
+def _ages(session: Session, objective: Objective, now_ms: int, begin_ms: int | None = None) -> Iterator[_Age]:
     """Yield which version was current when, of each dataset: the published one, or the processed one of a dataset that
     was never published. While there is none, nothing is counted."""
-    since_ms = now_ms - max(objective.window_ms, *WINDOWS.values())
+    since_ms = now_ms - max(objective.window_ms, *WINDOWS.values()) if begin_ms is None else begin_ms
     for name in objective.datasets or sorted(session.config.datasets):
         for ref in (refs.published(name), refs.processed(name)):
             end_ms, has_moved = now_ms, False
@@ -154,6 +154,17 @@ def _good_and_late(ages: Iterable[_Age], limit_ms: int, begin_ms: int, end_ms: i
             turn = min(max(age.made_ms + limit_ms, first), last)
             good, late = good + turn - first, late + last - turn
     return good, late
+
+
+def good_and_bad(
+    session: Session, objective: Objective, counts: BudgetCounts, begin_ms: int, end_ms: int
+) -> tuple[float, float]:
+    """Return what was good and bad for an objective in this time: its events in `counts`, which has those of this time
+    alone, or milliseconds."""
+    if objective.counts_events:
+        found = counts.of(objective.name)
+        return found.good, found.bad
+    return _good_and_late(_ages(session, objective, end_ms, begin_ms), objective.limit_ms, begin_ms, end_ms)
 
 
 def late_share(session: Session, objective: Objective) -> float | None:

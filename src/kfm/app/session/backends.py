@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from kfm.clock import Clock, from_environment
 from kfm.config import Resolved
+from kfm.errors import Refused
 from kfm.model import refs
 from kfm.model.ports import Lock, Log, Objects, Publisher, State, Tables
 from kfm.sinks.noop import NoopPublisher
@@ -65,6 +66,33 @@ def open_tables_at(resolved: Resolved, url: str, mode: Mode, *, in_place: bool |
     from kfm.store.snapshot import SnapshotTables
 
     return OverlayTables(SnapshotTables(path))
+
+
+def open_stored(resolved: Resolved) -> tuple[Tables, int]:
+    """Return the tables of the state for reading, as they are stored, and their format; 0 if there is no state."""
+    from kfm.store.overlay import OverlayTables
+
+    scheme, path = resolved.location(resolved.config.state)
+    if scheme == "memory":
+        raise Refused("a state in memory ends with its process", hint="name a place for `state:` in kfm.yml")
+    if scheme == "postgresql":
+        from kfm.app.session.servers import open_stored_postgres
+
+        rows = open_stored_postgres(resolved)
+        return OverlayTables(rows), rows.format
+    if not os.path.exists(path):
+        from kfm.store.memory import MemoryTables
+
+        return MemoryTables(), 0
+    if scheme == "jsonl":
+        from kfm.store.jsonl import JsonlTables
+
+        journal = JsonlTables(path, create=False, upgrades=False)
+        return OverlayTables(journal), journal.format
+    from kfm.store.snapshot import StoredTables
+
+    tables = StoredTables(path)
+    return OverlayTables(tables), tables.format
 
 
 def open_objects(resolved: Resolved, state: StoredState, mode: Mode) -> Objects:

@@ -18,6 +18,7 @@ from kfm.model.secret import Secret
 if TYPE_CHECKING:
     from kfm.bucket import Bucket
     from kfm.store.filesystem_check import CheckResult
+    from kfm.store.postgres.reader import PostgresReader
     from kfm.store.state import StoredState
     from kfm.store.stored_objects import StoredObjects
 
@@ -73,6 +74,15 @@ def open_postgres(resolved: Resolved, url: str, writes: bool) -> Tables:
     from kfm.store.overlay import OverlayTables
 
     return OverlayTables(open_postgres_reader(address, schema=said.schema, wait_s=said.wait_s))
+
+
+def open_stored_postgres(resolved: Resolved) -> PostgresReader:
+    """Return the tables of a state in Postgres as they are stored, also of an older format; they are only read."""
+    require("psycopg", "postgres", "state")
+    from kfm.store.postgres.reader import PostgresReader
+
+    said = resolved.config.postgres
+    return PostgresReader(postgres_address(resolved, resolved.config.state), said.schema, said.wait_s)
 
 
 def bucket_at(resolved: Resolved, url: str) -> Bucket:

@@ -89,6 +89,9 @@ def _export_arguments(parser: Parser) -> None:
         "Write the telemetry of every run to releases/VERSION/updater-telemetry.json next to kfm.yml",
         reports=True,
     )
+    telemetry.add_argument(
+        "--operations", action="store_true", help="of operations instead, to operations-telemetry.json there"
+    )
     telemetry.add_argument("--stdout", action="store_true", help="to stdout instead")
     compacted = parser.command(
         "compact", compact, "Move finished journals into an archive that answers the same queries", reports=True
@@ -343,11 +346,12 @@ def wal_export(options: argparse.Namespace, screen: Screen) -> int:
 
 
 def telemetry_export(options: argparse.Namespace, screen: Screen) -> int:
+    from kfm.app.runs.operation_bundle import operations_bundle
     from kfm.app.runs.run_exports import telemetry_bundle, write_artifacts
 
     resolved = settings(options)
     with opened(options, screen, "read", resolved) as session:
-        path, body = telemetry_bundle(session)
+        path, body = (operations_bundle if options.operations else telemetry_bundle)(session)
     if options.stdout:
         screen.text(body.decode() + "\n")
         return 0

@@ -24,7 +24,7 @@ export const Overlap = literal("cancel-older", "queue", "skip");
 export const Day = literal("fri", "mon", "sat", "sun", "thu", "tue", "wed");
 export const Cadence = literal("annual", "daily", "real-time", "static", "weekly");
 export const Level = literal("closed", "generalised", "public", "restricted");
-export const SINKS = [["catalog", "catalog"], ["pages", "pages"], ["worker_receipts", "worker-receipts"], ["graph", "graph"], ["openlineage.file", "openlineage.file"], ["openlineage.url", "openlineage.http"]];
+export const SINKS = [["catalog", "catalog"], ["pages", "pages"], ["worker_receipts", "worker-receipts"], ["attest.has_manifests", "manifests"], ["graph", "graph"], ["openlineage.file", "openlineage.file"], ["openlineage.url", "openlineage.http"]];
 export const PUBLIC_NAMES = ["datasets"];
 export const PRIVATE_NAMES = ["sha256", "aside", "receipts", "events"];
 
@@ -158,6 +158,7 @@ export const LedgerConfig = record("LedgerConfig", {
 export const AttestConfig = record("AttestConfig", {
   sign_with: [text, ""],
   builder: [bounded(text, {"min": 1, "max": 4096}), "urn:kfm:local"],
+  manifests: [bounded(text, {"max": 4096}), ".kfm/manifests"],
 });
 
 export const WebhookConfig = record("WebhookConfig", {
@@ -354,7 +355,7 @@ export const Config = record("Config", {
   labels: [bounded(text, {"max": 4096}), ""],
   custodians: [map(CustodianConfig.type), {}],
   ledger: [LedgerConfig.type, {"sign_with": "", "origin": "", "every": 100}],
-  attest: [AttestConfig.type, {"sign_with": "", "builder": "urn:kfm:local"}],
+  attest: [AttestConfig.type, {"sign_with": "", "builder": "urn:kfm:local", "manifests": ".kfm/manifests"}],
   policy: [PolicyConfig.type, {"url": "", "timeout_s": 2, "folder": ""}],
   publish_retention: [bounded(integer, {"ge": -1}), -1],
   keep_days: [bounded(integer, {"ge": 1, "le": 36500}), 90],

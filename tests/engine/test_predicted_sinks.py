@@ -49,7 +49,7 @@ def files_of(effects: list[dict[str, Any]]) -> set[str]:
             event = f".kfm/events/{hashlib.sha256(effect['key'].encode()).hexdigest()[:32]}.json"
             found.add("lineage.jsonl" if target == "openlineage.file" else event)
         else:
-            private = target.startswith(("receipts/", "checkpoints/", "catalog/"))
+            private = target.startswith(("receipts/", "checkpoints/", "manifests/", "catalog/"))
             named = target.startswith(("catalog/", "worker-receipts/"))
             found.add(target if named else f".kfm/{target}" if private else f"public/{target}")
     return found

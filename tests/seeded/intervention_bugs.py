@@ -47,6 +47,13 @@ INTERVENTIONS: dict[str, Bug] = {
         "tests/app/dependencies/test_inherited.py::"
         "test_what_is_closed_above_after_publication_takes_back_what_is_below[restricted]",
     ),
+    "a manifest names the first move alone": Bug(
+        "kfm.projections.rollback_manifest:rollback_manifest",
+        '"moves": msgspec.to_builtins(receipt.moves),',
+        '"moves": msgspec.to_builtins(receipt.moves[:1]),',
+        "tests/app/interventions/test_manifests.py::"
+        "test_a_rollback_of_several_refs_leaves_one_manifest_of_all_its_moves",
+    ),
     "a freeze does not reach the steps of a window": Bug(
         "kfm.engine.execute:Crew._is_stopped",
         "if monotonic() - self._looked < FLUSH_S:",

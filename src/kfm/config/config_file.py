@@ -44,6 +44,7 @@ SINKS = (
     ("catalog", "catalog"),
     ("pages", "pages"),
     ("worker_receipts", "worker-receipts"),
+    ("attest.has_manifests", "manifests"),
     ("graph", "graph"),
     ("openlineage.file", "openlineage.file"),
     ("openlineage.url", "openlineage.http"),
@@ -227,7 +228,9 @@ def check(config: Config, document: Document) -> None:
         if _is_taken(config, config.catalog):
             document.refuse(("catalog",), "is in a folder that KFM uses for something else", "choose another folder")
     if config.worker_receipts:
-        _check_worker_receipts(document, config)
+        _check_private(document, config, ("worker_receipts",), config.worker_receipts, ".kfm/workers")
+    if config.attest.manifests:
+        _check_private(document, config, ("attest", "manifests"), config.attest.manifests, ".kfm/manifests")
     if config.pages and not has_pages(config.publish):
         document.refuse(
             ("pages",), "need a public folder or bucket, and publish names none", "write publish: file:public"
@@ -302,13 +305,13 @@ def _is_taken(config: Config, catalog: str) -> bool:
     return inside or (here == public and has_pages(config.publish))
 
 
-def _check_worker_receipts(document: Document, config: Config) -> None:
-    """Raise BadInput if the folder of worker receipts is public, or where KFM keeps its own receipts."""
-    here = posixpath.normpath(config.worker_receipts)
+def _check_private(document: Document, config: Config, where: tuple[str, ...], path: str, cure: str) -> None:
+    """Raise BadInput if a folder for receipts or manifests is public, or where KFM keeps its own receipts."""
+    here = posixpath.normpath(path)
     served = [_folder(each) for each in (config.publish, config.catalog) if each.startswith("file:")]
     inside = any(here == folder or here.startswith(folder.rstrip("/") + "/") for folder in served)
     if not is_printable(here) or here in (".", ".kfm") or here.startswith(".kfm/receipts") or inside:
-        document.refuse(("worker_receipts",), "is not a private folder of its own", "write .kfm/workers")
+        document.refuse(where, "is not a private folder of its own", f"write {cure}")
 
 
 def _folder(location: str) -> str:

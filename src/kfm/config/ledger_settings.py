@@ -35,6 +35,18 @@ class AttestConfig(Record, frozen=True):
         str, Meta(description="env:NAME or file:PATH of a key for attestations: 32 bytes, or these in hex")
     ] = ""
     builder: Annotated[Text, Meta(description="the public URI of this installation")] = "urn:kfm:local"
+    manifests: Annotated[
+        str,
+        Meta(
+            max_length=4096,
+            description="private folder that gets a signed manifest of every rollback, for auditors; empty: none",
+        ),
+    ] = ".kfm/manifests"
+
+    @property
+    def has_manifests(self) -> bool:
+        """Whether a signed manifest of every rollback is written."""
+        return bool(self.sign_with and self.manifests)
 
 
 def check_signing(document: Document, ledger: LedgerConfig, attest: AttestConfig) -> None:

@@ -1,4 +1,4 @@
-"""Writes one file for each receipt. A file that exists is never changed."""
+"""Writes one file for each receipt or manifest. A file that exists is never changed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ class ReceiptFiles:
     """Writes receipts below a folder. Every file is complete and durable when it gets its name; a receipt that is sent
     again is left as it is."""
 
-    name = "worker-receipts"
-
-    def __init__(self, folder: str, fs: Fs = REAL) -> None:
+    def __init__(self, folder: str, name: str = "worker-receipts", fs: Fs = REAL) -> None:
+        self.name = name
         self._folder = folder
         self._fs = fs
 
@@ -27,7 +26,7 @@ class ReceiptFiles:
 
     def send(self, letters: Sequence[Letter]) -> None:
         fs = self._fs
-        with failing_as_storage("write worker receipts"):
+        with failing_as_storage(f"write {self.name}"):
             for letter in letters:
                 path = os.path.join(self._folder, *letter.key.split("/"))
                 if fs.exists(path):

@@ -33,6 +33,10 @@ def followers(session: Session, without: Collection[str] = ()) -> Iterator[Follo
         from kfm.app.metadata.worker_receipts_sink import worker_receipts_follower
 
         yield worker_receipts_follower(session)
+    if session.resolved.config.attest.has_manifests and "manifests" not in without:
+        from kfm.app.metadata.manifests_sink import manifests_follower
+
+        yield manifests_follower(session)
     if session.resolved.config.graph:
         from kfm.app.metadata.graph_sink import graph_follower
 
@@ -50,10 +54,14 @@ def followers(session: Session, without: Collection[str] = ()) -> Iterator[Follo
 
 
 def _pass_over(session: Session) -> set[str]:
-    """Advance the catalog and the pages over runs that published nothing, and return which of the two have nothing
-    else to do. Most runs are such, and neither is opened for them. A catalog with proofs follows every run."""
+    """Advance the catalog, the pages and the manifests over runs that published nothing, and return which of them have
+    nothing else to do. Most runs are such, and none is opened for them. A catalog with proofs follows every run."""
     outbox, ledger, config = session.state.outbox, session.state.ledger, session.resolved.config
-    wanted = {"catalog": bool(config.catalog) and not config.ledger.sign_with, "pages": config.pages}
+    wanted = {
+        "catalog": bool(config.catalog) and not config.ledger.sign_with,
+        "pages": config.pages,
+        "manifests": config.attest.has_manifests,
+    }
     cursors: dict[str, int] = {}
     for name in (name for name, is_wanted in wanted.items() if is_wanted):
         if outbox.stopped(name) is None and next(outbox.waiting(name), None) is None:
@@ -61,7 +69,7 @@ def _pass_over(session: Session) -> set[str]:
     newest = 0
     for entry in ledger.entries(after=min(cursors.values()), limit=_FEW + 1) if cursors else ():
         newest = entry.index if is_followed(entry) else newest
-        if described(entry) or entry.index > min(cursors.values()) + _FEW:
+        if described(entry) or entry.op_type == "rollback" or entry.index > min(cursors.values()) + _FEW:
             cursors = {name: cursor for name, cursor in cursors.items() if cursor >= entry.index}
             if not cursors:
                 return set()

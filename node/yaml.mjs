@@ -37,7 +37,7 @@ export class Yaml extends Texts {
     }
     const begun = this.marked("---");
     if (begun) this.pastMarker();
-    if (this.column < 0 && !begun) this.fail(this.at, "is empty", "`kfm init` writes an example");
+    if (this.column < 0 && !begun) this.fail(this.at, "is empty", "write what belongs there; `kfm init` writes a whole kfm.yml");
     this.note([], this.at);
     const value = this.column >= 0 ? this.node(-1, [], 0) : null;
     if (this.column >= 0) this.wrong(this.at, "the indentation does not fit the lines before it");

@@ -41,7 +41,7 @@ class Yaml(Texts):
         if begun:
             self._past_marker()
         if self.column < 0 and not begun:
-            self._fail(self.at, "is empty", "`kfm init` writes an example")
+            self._fail(self.at, "is empty", "write what belongs there; `kfm init` writes a whole kfm.yml")
         self._note((), self.at)
         value = self._node(-1, (), 0) if self.column >= 0 else None
         if self.column >= 0:

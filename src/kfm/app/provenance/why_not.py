@@ -195,7 +195,8 @@ def _waiting(session: Session, dataset: str) -> Iterator[Reason]:
         yield Reason(what="waiting", why=why, do=command)
         plain = 0
     if waiting := plain + operations:
-        yield Reason(what="waiting", why=f"{waiting} triggers of it wait for a run", do="kfm resume")
+        why = f"{waiting} trigger{'s' * (waiting != 1)} of it wait{'s' * (waiting == 1)} for a run"
+        yield Reason(what="waiting", why=why, do="kfm resume")
 
 
 def _pools(session: Session, dataset: str) -> tuple[str, ...]:

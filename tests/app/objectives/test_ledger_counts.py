@@ -29,14 +29,14 @@ from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock
 from kfm.errors import KfmError
 from kfm.model.records import LedgerEntry
-from kfm.projections.operation_counts import LedgerCounts
+from kfm.projections.operation_counts import FORM, LedgerCounts
 from tests.app.objectives.site import SAID
 
 START = 1_780_000_000_000
 
 
 def empty(_session: Session) -> LedgerCounts:
-    return LedgerCounts()
+    return LedgerCounts(form=FORM)
 
 
 @contextmanager
@@ -163,7 +163,11 @@ def test_a_note_of_another_ledger_is_not_believed(tmp_path: Path, monkeypatch: p
     clock = laid_out(tmp_path / "site")
     with opened(tmp_path / "site", clock) as session:
         act(session, clock, tmp_path / "site", "run", 1)
-        for body in (b"nonsense", msgspec.json.encode(LedgerCounts(index=1, link="sha256:other")), b'{"index": 99}'):
+        for body in (
+            b"nonsense",
+            msgspec.json.encode(LedgerCounts(index=1, link="sha256:other", form=FORM)),
+            b'{"index": 99}',
+        ):
             with session.state.transaction(durable=False) as tx:
                 tx.outbox.keep_note(COUNTS, "operations", body)
             assert counted(LedgerFold("operations", LedgerCounts, empty).now(session)) == model(session) != {}

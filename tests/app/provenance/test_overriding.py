@@ -37,7 +37,7 @@ def test_the_example_does_what_it_says(example: Kfm) -> None:
     assert [step["to"]["id"] for step in upstream] == ["data/gauges.csv", MODEL]
     assert [step["to"]["id"] for step in example("lineage", "downstream", MODEL, "--json").data["steps"]] == ["rain"]
     (cost,) = json.loads(Path(example("runs", "telemetry").out.strip()).read_text())["runs"]
-    assert (cost["energy_kwh"], cost["energy_method"]) == (0.002, "meter of the rack")
+    assert (cost["energy_kwh"], cost["energy_method"]) == (0.002, "reported: meter of the rack")
     assert example("doctor", "--deep").code == 0
     said = [json.loads(line) for line in example("runs", "wal", one.run_id).out.splitlines()]
     for phase in ("UPSERT", "LINEAGE"):

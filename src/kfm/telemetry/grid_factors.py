@@ -59,11 +59,11 @@ def _parsed(body: bytes) -> tuple[dict[tuple[str, str], GridFactor], list[RowMis
     if len(body) > MOST_BYTES:
         return {}, [RowMistake(1, f"the table is larger than {MOST_BYTES >> 20} MiB", "keep the regions that you use")]
     try:
-        lines = body.decode("utf-8-sig").splitlines()
+        lines = [line.removesuffix("\r") for line in body.decode("utf-8-sig").split("\n")]
     except UnicodeDecodeError as problem:
         at = body.count(b"\n", 0, problem.start) + 1
         return {}, [RowMistake(at, "the line is not UTF-8", "save the file as UTF-8")]
-    if not lines or [cell.strip() for cell in lines[0].split(",")] != HEADER.split(","):
+    if [cell.strip() for cell in lines[0].split(",")] != HEADER.split(","):
         return {}, [RowMistake(1, "the first line must name the columns", f"write {HEADER}")]
     rows: dict[tuple[str, str], GridFactor] = {}
     mistakes: list[RowMistake] = []

@@ -12,7 +12,10 @@ from collections.abc import Callable
 
 from kfm.clock import SystemClock
 
-MOST_WATTS = 1000  # of one package; a counter that could have wrapped twice since the last reading says nothing
+# The power of one package is less. A counter that could have wrapped around twice since the last reading says nothing,
+# and neither does one that seems to have gone further than that: it was reset.
+MOST_WATTS = 1000
+SLACK_S = 0.1  # a counter moves in steps
 IDLE = "/proc/uptime"
 _DOMAIN = re.compile(r"intel-rapl:[0-9]+\Z")
 _PACKAGE = re.compile(r"package-[0-9]+(-die-[0-9]+)?\Z")
@@ -53,16 +56,16 @@ class Rapl:
         self,
         packages: list[Package],
         *,
-        monotonic: Callable[[], float] = SystemClock().monotonic,
+        monotonic: Callable[[], float] | None = None,
         idle_s: Callable[[], float] | None = None,
         cores: int = 0,
     ) -> None:
         self.packages = packages
         self.problem = ""  # why it can no longer be read
-        self._monotonic, self._idle_s = monotonic, idle_s or machine_idle_s
+        self._monotonic, self._idle_s = monotonic or SystemClock().monotonic, idle_s or machine_idle_s
         self._cores = cores or os.cpu_count() or 1
         self._longest_s = min(each.range_uj for each in packages) / 1e6 / MOST_WATTS
-        self._at, self._idle, self._cpu = monotonic(), self._idle_s(), 0.0
+        self._at, self._idle, self._cpu = self._monotonic(), self._idle_s(), 0.0
 
     def age_s(self) -> float:
         """Return the time since the last reading."""
@@ -83,7 +86,7 @@ class Rapl:
         now = self._monotonic()
         elapsed, idled, own = now - self._at, idle - self._idle, max(0.0, cpu_s - self._cpu)
         self._at, self._idle, self._cpu = now, idle, cpu_s
-        if elapsed > self._longest_s:
+        if elapsed > self._longest_s or used_j > len(self.packages) * MOST_WATTS * (elapsed + SLACK_S):
             return None
         # The kernel counts idle time in hundredths of a second, so a short interval may seem too idle or too busy.
         busy = max(own, min(self._cores * elapsed, self._cores * elapsed - idled))
@@ -123,7 +126,10 @@ def reason(problem: OSError | ValueError) -> str:
 def machine_idle_s() -> float:
     """Return the seconds that the processors of this machine were idle so far, all together."""
     with open(IDLE, "rb") as file:
-        return float(file.read(200).split()[1])
+        words = file.read(200).split()
+    if len(words) != 2:
+        raise ValueError
+    return float(words[1])
 
 
 def _text(path: str) -> bytes:

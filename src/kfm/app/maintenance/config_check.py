@@ -177,7 +177,7 @@ def _of_objectives(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
 
 def _of_energy(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
     energy = resolved.config.energy
-    if not energy.grid and not energy.region:
+    if not (energy.grid or energy.region) or _is_mistaken(resolved.document, ("energy",)):
         return
     from kfm.app.session.energy_meter import read_grid
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 from kfm.clock import processor_seconds
@@ -56,6 +57,11 @@ def estimated(watts_per_core: float) -> str:
     return f"estimated: CPU s x {watts} W per core (energy.watts_per_core), shared equally by runs at once"
 
 
+@cache
+def _estimated(watts_per_core: float, is_resumed: bool) -> str:
+    return estimated(watts_per_core) + LAST_ATTEMPT * is_resumed
+
+
 def with_grid(method: str, factor: GridFactor | str) -> str:
     """Return the method with the factor of the grid, or with the reason why there is none."""
     if isinstance(factor, str):
@@ -69,14 +75,14 @@ def _settle(other: Rapl | None = None) -> None:
     global _cpu
     now = processor_seconds()
     used, _cpu = max(0.0, now - _cpu), now
-    among = len(_active)
-    read = {id(each.rapl): each.rapl for each in _active.values() if each.rapl is not None}
+    among, joules = len(_active), dict[int, float | None]()
     if other is not None:
-        read[id(other)] = other
-    joules = {key: rapl.step(now) for key, rapl in read.items()}
+        joules[id(other)] = other.step(now)
     for each in _active.values():
         each.cpu_s += used / among
         if each.rapl is not None:
+            if id(each.rapl) not in joules:
+                joules[id(each.rapl)] = each.rapl.step(now)
             found = joules[id(each.rapl)]
             if found is None:
                 each.rapl = None
@@ -174,16 +180,16 @@ class RunMeter:
     def told(self, cpu_s: float, joules: float | None, now_ms: int, is_resumed: bool) -> Used:
         """Return the energy, the carbon and the method of a run that used this."""
         if joules is not None and joules > 0:
-            energy, method = joules, MEASURED
+            energy, method = joules, MEASURED + LAST_ATTEMPT * is_resumed
         elif self.kind == "rapl" and joules is None:
             return None, None, f"unknown: {NO_RAPL}"
         elif self.kind != "rapl" and cpu_s > 0:
-            energy, method = cpu_s * self.watts_per_core, estimated(self.watts_per_core)
+            energy, method = cpu_s * self.watts_per_core, _estimated(self.watts_per_core, is_resumed)
         else:
             return None, None, f"unknown: {TOO_SHORT}"
         kwh = energy / JOULES_PER_KWH
         factor = self._factor_of(now_ms // HOUR_MS % 24)
-        method = with_grid(method + LAST_ATTEMPT * is_resumed, factor)
+        method = with_grid(method, factor)
         return kwh, None if isinstance(factor, str) else kwh * factor.g_per_kwh, method
 
     def describe(self) -> tuple[Method, str]:

@@ -280,9 +280,9 @@ CLAIMS: dict[str, Bug] = {
         f"{PARTITIONS}::test_a_commit_that_came_in_between_is_kept_and_the_second_is_assembled_again",
     ),
     "D13": Bug(
-        "kfm.engine.telemetry_stage:_telemetry",
-        '"energy_kwh": None',
-        '"energy_kwh": 0.0',
+        "kfm.engine.telemetry_stage:measure",
+        "        **_energy(context),\n",
+        "",
         f"{FIELDS}::test_the_telemetry_of_a_run_says_what_it_did_and_how_long_it_took",
     ),
     "D13 on failure": Bug(

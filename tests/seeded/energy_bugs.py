@@ -14,18 +14,6 @@ ENERGY_BUGS: dict[str, Bug] = {
         r"intel-rapl(-mmio)?:[0-9]+\Z",
         f"{UNITS}/test_rapl.py::test_packages_count_and_their_parts_do_not_count_again",
     ),
-    "the platform counts as a package": Bug(
-        f"{RAPL}:_PACKAGE",
-        "package-[0-9]+(-die-[0-9]+)?",
-        "(package-[0-9]+|psys)",
-        f"{UNITS}/test_rapl.py::test_packages_count_and_their_parts_do_not_count_again",
-    ),
-    "a counter never wraps around": Bug(
-        f"{RAPL}:Package.used_uj",
-        "now - before + self.range_uj",
-        "0",
-        f"{UNITS}/test_rapl.py::test_a_counter_that_wrapped_around_goes_on",
-    ),
     "a counter that was reset is believed": Bug(
         f"{RAPL}:Rapl.step",
         " or used_j > len(self.packages) * MOST_WATTS * (elapsed + SLACK_S)",

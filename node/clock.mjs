@@ -3,6 +3,8 @@
 import { BadInput } from "./errors.mjs";
 
 export class SystemClock {
+  isStopped = false;
+
   nowMs() {
     return Date.now();
   }
@@ -13,6 +15,7 @@ export class SystemClock {
 }
 
 class StoppedClock extends SystemClock {
+  isStopped = true;
   #nowMs;
 
   constructor(nowMs) {

@@ -42,8 +42,15 @@ export function measureSuperseded(context, tx, old, note) {
     inputs_count: old.inputs.length,
     bytes_in: null,
     errors: [note.code],
+    energy_method: "unknown: another process ended the run",
   };
   tx.telemetry(telemetry(context.ports, old.trigger, context.updater, found));
+}
+
+/** Under a clock that stands still, runners write the same. */
+function unmetered(clock) {
+  if (!clock.isStopped) return "unknown: this runner reads no meter";
+  return "unknown: KFM_NOW or SOURCE_DATE_EPOCH stops the clock, and a run leaves the same bytes again";
 }
 
 function telemetry({ clock, settings }, trigger, updater, found) {
@@ -64,7 +71,7 @@ function telemetry({ clock, settings }, trigger, updater, found) {
     bytes_out: 0,
     energy_kwh: null,
     co2e_g: null,
-    energy_method: "unknown: no meter is read yet",
+    energy_method: unmetered(clock),
     slo_target_latency_ms: target,
     slo_ok: found.idempotency_state === "frozen" ? null : found.status !== "FAILED" && latency <= target,
     error_budget_burn: null,

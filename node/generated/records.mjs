@@ -11,7 +11,7 @@ export const Stage = literal("ADMIT", "EXECUTE", "LINEAGE", "PLAN", "QUARANTINE"
 export const Zone = literal("processed", "published", "quarantine", "raw");
 export const Level = literal("closed", "generalised", "public", "restricted");
 export const TriggerKind = literal("anomaly", "event", "job", "manual", "operation", "poll", "schedule", "webhook");
-export const NONDET = ["attempt", "co2e_g", "duration_ms", "energy_kwh", "error_budget_burn", "finished_at", "host", "latency_ms", "pid", "pool_wait_ms", "retries", "slo_ok", "started_at", "tool_versions", "trace_id", "ts", "wal_replay_count"];
+export const NONDET = ["attempt", "co2e_g", "duration_ms", "energy_kwh", "energy_method", "error_budget_burn", "finished_at", "host", "latency_ms", "pid", "pool_wait_ms", "retries", "slo_ok", "started_at", "tool_versions", "trace_id", "ts", "wal_replay_count"];
 export const ColumnMode = literal("discard-row", "discard-value", "evolve", "freeze");
 export const ColumnType = literal("boolean", "date", "datetime", "integer", "number", "text");
 

@@ -197,6 +197,14 @@ export const RetentionConfig = record("RetentionConfig", {
   previews: [bounded(text, {"max": 6}), ""],
 });
 
+export const EnergyConfig = record("EnergyConfig", {
+  meter: [literal("auto", "cpu", "off", "rapl"), "auto"],
+  watts_per_core: [bounded(number, {"gt": 0, "le": 1000}), 12.0],
+  region: [bounded(text, {"max": 40}), ""],
+  grid: [bounded(text, {"max": 4096}), ""],
+  rapl: [bounded(text, {"min": 1, "max": 4096}), "/sys/class/powercap"],
+});
+
 export const RunnersConfig = record("RunnersConfig", {
   image: [bounded(text, {"max": 400}), ""],
   kubectl_image: [bounded(text, {"max": 400}), ""],
@@ -360,5 +368,6 @@ export const Config = record("Config", {
   publish_retention: [bounded(integer, {"ge": -1}), -1],
   keep_days: [bounded(integer, {"ge": 1, "le": 36500}), 90],
   retention: [RetentionConfig.type, {"grace": "7d", "unchanged_runs": "", "previews": ""}],
+  energy: [EnergyConfig.type, {"meter": "auto", "watts_per_core": 12.0, "region": "", "grid": "", "rapl": "/sys/class/powercap"}],
   deletion_budget: [bounded(number, {"ge": 0, "le": 1}), 0.1],
 });

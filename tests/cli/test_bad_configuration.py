@@ -50,6 +50,7 @@ COMMANDS = (
     ("hotfix", "diff", "hotfix.yml"), ("hotfix", "apply", "hotfix.yml"),
     ("hotfix", "new", "a", "rain-gauges", "--set", "title=a"),
     ("triggers", "drop", "1"),
+    ("energy",), ("energy", "rain-gauges"),
     ("slo", "list"), ("slo", "show", "a"), ("slo", "override", "a", "--until", "1h", "--reason", "r"),
     ("alerts", "write"), ("report", "quarter"),
     ("breakers",), ("breakers", "open", "a", "--reason", "r"), ("budgets",),

@@ -118,6 +118,7 @@ LINES = {
     "kfm sinks": ["sinks"],
     "kfm reconcile": ["reconcile"],
     "kfm runs compact": ["runs", "compact"],
+    "kfm energy": ["energy", "rain-gauges"],
     "kfm slo": ["slo"],
     "kfm slo list": ["slo", "list"],
     "kfm slo show": ["slo", "show", "gauges-success"],

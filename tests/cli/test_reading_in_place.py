@@ -26,6 +26,8 @@ COMMANDS = (
     ("runs", "show", "last"),
     ("runs", "receipts"),
     ("runs", "signals", "--json"),
+    ("energy", "--json"),
+    ("energy", "NAME", "--json"),
     ("refs", "list"),
     ("refs", "list", "--json"),
     ("refs", "history", "published/NAME", "--json"),

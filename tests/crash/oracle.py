@@ -24,7 +24,7 @@ from kfm.model.keys import GENESIS, digest
 from kfm.model.manifests import entries
 from kfm.model.ports import Tables
 from kfm.model.records import NONDET, Receipt
-from kfm.projections.worker_receipt import receipt_path
+from kfm.projections.file_paths import receipt_path
 from kfm.store.state import StoredState
 from tests.servers.placement import in_buckets, without_part
 from tests.store.compared import TABLES, compared

@@ -21,8 +21,7 @@ from kfm.model.names import check_path
 from kfm.model.records import ManifestEntry
 from kfm.parsing.strict_json import decode
 from kfm.projections.artifacts import ARTIFACTS
-from kfm.projections.file_paths import Twins, case_twins, published_path
-from kfm.projections.worker_receipt import receipt_path
+from kfm.projections.file_paths import Twins, case_twins, published_path, receipt_path
 from kfm.telemetry.log import MemoryLog
 from tests.engine.site_under_test import folder_site, opened
 from tests.engine.test_wal import UPDATER
@@ -81,7 +80,7 @@ def test_telemetry_is_left_by_success_failure_and_skip(tmp_path: Path) -> None:
         telemetry = site.state.ledger.telemetry(receipt.run_id)
         assert telemetry is not None
         assert telemetry.status == receipt.status and telemetry.failure_stage == stage
-        assert telemetry.energy_kwh is None and telemetry.energy_method.startswith("unknown")
+        assert telemetry.energy_kwh and telemetry.co2e_g is None and telemetry.energy_method.startswith("estimated")
     made = session.state.ledger.telemetry(done.run_id)
     assert made is not None and (made.outputs_count, made.artifact_count, made.inputs_count) == (5, 5, 1)
 

@@ -118,6 +118,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("status",),
     ("help", "run"),
     ("runs", "signals"),
+    *(("energy",), ("energy", "gauges"), ("energy", "last")),
     *(("slo",), ("slo", "list"), ("slo", "show", "gauges-success"), ("alerts", "write"), ("report", "quarter")),
     ("runs", "signals", "--metrics"),
     ("schedule", "pools"),

@@ -114,10 +114,13 @@ def test_the_telemetry_of_a_run_says_what_it_did_and_how_long_it_took(tmp_path: 
         "outputs_count": len(STEPS),
         "bytes_in": len(SOURCE),
         "bytes_out": made,
-        "energy_kwh": None,
         "co2e_g": None,
     }
     assert {name: told[name] for name in expected} == expected
+    assert told["energy_kwh"] > 0
+    assert told["energy_method"].startswith("estimated: ") and told["energy_method"].endswith(
+        "; carbon unknown: energy.region is not set"
+    )
 
 
 def test_the_telemetry_of_a_run_that_failed_or_had_nothing_to_do_says_so(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from kfm.model.updater import Output, Reader
 from kfm.telemetry.log import MemoryLog
 from tests.engine.site_under_test import folder_site
 
-CONFIG = "execute: {threads: 1}"
+CONFIG = 'execute: {threads: 1}\nenergy: {meter: "off"}'
 UPDATER = """
     from kfm import Output, Plan, Step, Updater
 
@@ -123,7 +123,7 @@ def telemetry(receipt: Receipt, **more: Any) -> Fields:
         "bytes_out": 21,
         "energy_kwh": None,
         "co2e_g": None,
-        "energy_method": "unknown: no meter is read yet",
+        "energy_method": "unknown: energy.meter is off",
         "slo_target_latency_ms": 10_000,
         "slo_ok": True,
         "error_budget_burn": None,
@@ -305,7 +305,8 @@ def test_a_run_that_another_one_ended(place: Place) -> None:
     old, new = [place.session.state.ledger.receipt(entry.run_id) for entry in place.session.state.ledger.entries()]
     assert old is not None and new == receipt and old.correlation_id == asked.correlation_id != receipt.correlation_id
     more = {"duration_ms": None, "bytes_in": None, "latency_ms": 12_000}  # 5 s, two steps, 5 s
-    ended = {"status": "FAILED", "slo_ok": False, "errors": ["run.superseded"]}
+    ended: Fields = {"status": "FAILED", "slo_ok": False, "errors": ["run.superseded"]}
+    ended["energy_method"] = "unknown: another process ended the run"
     assert place.telemetry(old.run_id) == telemetry(old, **{**nothing_made(), **more}, **ended)
     said = {"status": "failed", "outcome": "superseded", "error": {"code": "run.superseded"}}
     assert place.lines("run.superseded") == [line(old, START + 12_000, "run.superseded", **said)]
@@ -320,6 +321,7 @@ def test_a_trigger_that_another_run_answered(place: Place) -> None:
     merged = merge(context_of(place.session, kept[1], place.updater), first)
     assert merged is not None and merged.correlation_id == kept[1].trigger_id
     more = nothing_made(status="SKIPPED", idempotency_state="merged", latency_ms=8500, bytes_in=0, trigger="webhook")
+    more["energy_method"] = "unknown: the run that answered this one has it"
     assert place.telemetry(merged.run_id) == telemetry(merged, **more)
 
 

@@ -131,6 +131,7 @@ READS = frozenset(
         ("breakers",),
         ("budgets",),
         ("search",),
+        ("energy",),
     }
 )
 

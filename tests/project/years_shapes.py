@@ -19,6 +19,16 @@ YEARS: dict[str, Shape] = {
         },
         about="With `--list`: a list of `backup`, `taken` and `objects`.",
     ),
+    "kfm energy": Shape(
+        {
+            "meter": "what is read here: `method`, `why`, `watts_per_core`, `region`, and the factor of now, `grid`",
+            "total": "`runs`, `unknown` (runs in no sum), `merged`, and `methods`: a list of `method`, `runs`, "
+            "`joules`, `grams`, `without_carbon`",
+            "datasets": "a list of the same, each with its `dataset`",
+            "runs": "with a DATASET or RUN: a list of `ended_at`, `op_type`, `outcome`, "
+            "[`energy`](../../schemas/telemetry/energy-v2.json) and [`carbon`](../../schemas/telemetry/carbon-v2.json)",
+        }
+    ),
     "kfm gc": Shape(
         {
             "dry_run": "true with `--dry-run`: nothing was removed",

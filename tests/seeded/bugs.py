@@ -15,6 +15,7 @@ from tests.seeded.added import ADDED
 from tests.seeded.backup_bugs import BACKUPS
 from tests.seeded.bucket_bugs import BUCKETS
 from tests.seeded.completed import COMPLETED
+from tests.seeded.energy_bugs import ENERGY_BUGS
 from tests.seeded.format_bugs import FORMATS
 from tests.seeded.gc_bugs import COLLECTIONS
 from tests.seeded.intervention_bugs import INTERVENTIONS
@@ -52,6 +53,7 @@ BUGS: dict[str, Bug] = {
     **ADDED,
     **JOB_BUGS,
     **OBJECTIVE_BUGS,
+    **ENERGY_BUGS,
     **QUEUED,
     **BUCKETS,
     **PUBLIC_PAGES,

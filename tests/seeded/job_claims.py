@@ -9,7 +9,7 @@ DERIVED = "tests/app/derived_jobs"
 
 JOB_CLAIMS: dict[str, Bug] = {
     "W4 its path": Bug(
-        "kfm.projections.worker_receipt:receipt_path",
+        "kfm.projections.file_paths:receipt_path",
         "receipts/{run.job_type}/{year}",
         "receipts/{run.dataset}/{year}",
         "tests/engine/test_artifacts.py::test_a_receipt_lies_at_the_path_of_its_logical_start",

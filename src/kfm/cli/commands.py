@@ -60,6 +60,7 @@ GROUPS = (
             Command("diff", "Show which keys and rows a version added, changed and removed"),
             Command("quarantine", "Show which rows or sources are quarantined, and why"),
             Command("catalog", "Build and check STAC, DCAT and lineage; discover datasets"),
+            Command("energy", "Show what runs used: joules and grams of CO2e, by method"),
             Command("slo", "Show objectives, error budgets and what they close; override one"),
         ),
     ),

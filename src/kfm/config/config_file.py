@@ -12,6 +12,7 @@ from msgspec import Meta
 from kfm.config.archive_settings import ArchiveConfig, check_archive
 from kfm.config.custodian_settings import CustodianConfig, check_custodian
 from kfm.config.dataset_settings import DatasetConfig, check_dataset
+from kfm.config.energy_settings import EnergyConfig, check_energy
 from kfm.config.github_settings import GitHubConfig, check_github
 from kfm.config.graph_settings import Neo4jConfig, check_graph
 from kfm.config.ledger_settings import AttestConfig, LedgerConfig, check_signing
@@ -197,6 +198,9 @@ class Config(Record, frozen=True):
     retention: Annotated[
         RetentionConfig, Meta(description="what `kfm gc` removes, and after how long; Python only")
     ] = RetentionConfig()
+    energy: Annotated[
+        EnergyConfig, Meta(description="how the energy and the carbon of runs are found; Python only")
+    ] = EnergyConfig()
     deletion_budget: Annotated[
         float,
         Meta(
@@ -248,6 +252,7 @@ def check(config: Config, document: Document) -> None:
         check_custodian(document, ("custodians", name), custodian)
     check_policy(document, config.policy)
     check_retention(document, config.retention)
+    check_energy(document, config.energy)
     check_runners(document, config.runners)
     for index, host in enumerate(config.network.allow):
         check_host(document, ("network", "allow", index), host)

@@ -21,12 +21,12 @@ from kfm.projections.file_paths import (
     part_folder,
     part_path,
     pointer_path,
+    receipt_path,
     shared_folder,
     shared_path,
     version_path,
 )
 from kfm.projections.live_versions import ALL, last_move, live_versions, pointer_of
-from kfm.projections.worker_receipt import receipt_path
 
 RECEIPTS, CHECKPOINTS = "receipts", "checkpoints"  # the other sinks
 BATCH = 256  # receipts between two moves of the cursor

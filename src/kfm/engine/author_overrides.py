@@ -17,6 +17,7 @@ from kfm.model.updater import Updater
 from kfm.parsing.characters import is_printable
 
 MOST = 1000  # the most inputs that lineage() may add
+MOST_REPORTED = 1e9  # kilowatt-hours, or grams of CO2e, that one run may report
 DECLARED = ("sensitivity", "license", "license_text")  # only the configuration sets these
 
 
@@ -75,8 +76,8 @@ def _is_named(item: object) -> bool:
 
 
 def measured(context: RunContext, found: RunTelemetry) -> RunTelemetry:
-    """Return the telemetry with the energy use that the updater reports. An error in its telemetry() is logged and
-    ignored, because the run is already done."""
+    """Return the telemetry with the energy use that the updater reports, and the method says that it did. An error in
+    its telemetry() is logged and ignored, because the run is already done; so is what cannot be an amount."""
     updater = context.updater
     if type(updater).telemetry is Updater.telemetry or not is_public(context):
         return found
@@ -87,8 +88,22 @@ def measured(context: RunContext, found: RunTelemetry) -> RunTelemetry:
     except Exception as problem:
         context.say("telemetry.ignored", error_type=type(problem).__name__)
         return found
-    names = ("energy_kwh", "co2e_g", "energy_method")
-    return msgspec.structs.replace(found, **{name: getattr(made, name) for name in names})
+    from kfm.model.reports.energy_method import LONGEST_REPORTED, reported  # few updaters report it
+
+    energy, grams, text = made.energy_kwh, made.co2e_g, made.energy_method
+    if (energy, grams, text) == (found.energy_kwh, found.co2e_g, found.energy_method):
+        return found
+    if not _is_reading(energy) or not _is_reading(grams) or len(text) > LONGEST_REPORTED or not is_printable(text):
+        context.say("telemetry.ignored", error_type="ValueError")
+        return found
+    if grams == found.co2e_g and energy != found.energy_kwh:
+        grams = None  # ours belongs to our energy
+    method = reported(text if text != found.energy_method else "")
+    return msgspec.structs.replace(found, energy_kwh=energy, co2e_g=grams, energy_method=method)
+
+
+def _is_reading(value: float | None) -> bool:
+    return value is None or 0 <= value < MOST_REPORTED
 
 
 def _refused(context: RunContext, method: str, what: str, hint: str) -> Refused:

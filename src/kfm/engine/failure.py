@@ -19,12 +19,13 @@ def with_failure_receipt(stages: Stages) -> Stages:
     """Return a function that runs these stages and returns a receipt when one of them fails, too.
 
     It raises the error if no receipt may be written, frees the lease and leaves the run unfinished in the journal. The
-    heartbeat ends in every case.
+    heartbeat and the metering end in every case.
     """
 
     @wraps(stages)
     def run(context: RunContext) -> Receipt:
         context.started_ms = context.world.clock.now_ms()
+        metering = context.metering = context.world.meter.begin() if context.world.meter is not None else None
         try:
             return stages(context)
         except BaseException as problem:
@@ -37,6 +38,8 @@ def with_failure_receipt(stages: Stages) -> Stages:
                 raise
         finally:
             heartbeat.end(context)
+            if metering is not None:
+                metering.end()
 
     return run
 

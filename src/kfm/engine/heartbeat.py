@@ -3,8 +3,8 @@ replaced.
 
 A run renews its lease whenever it writes. But a step, a download or the sorting of a manifest may take longer than the
 lease. Without the heartbeat another worker would then take the work over, and lose it to the next one in the same way.
-One thread serves all runs of the process. It starts when it is needed, and ends when there was nothing to do for a
-while.
+One thread serves all runs of the process, and has their energy counters read. It starts when it is needed, and ends
+when there was nothing to do for a while.
 """
 
 from __future__ import annotations
@@ -69,6 +69,8 @@ def _beat() -> None:
             _pause = min((_pace(world) for _, (world, _) in kept), default=1.0)
         for of, (world, tenure) in kept:
             _renew(of, world, tenure)
+            if world.meter is not None:
+                world.meter.sample()
 
 
 def _renew(of: int, world: World, tenure: Tenure) -> None:

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from kfm.clock import rfc3339
 from kfm.engine.guards import Guards
 from kfm.engine.stage_results import Reached
-from kfm.engine.world import World
+from kfm.engine.world import Metering, World
 from kfm.errors import Conflict
 from kfm.model import refs
 from kfm.model.keys import correlation_id
@@ -80,6 +80,7 @@ class RunContext(Struct):
     world: World
     guards: Guards
     started_ms: int = 0  # when the first stage began, or when the run resumed an earlier one
+    metering: Metering | None = None  # of its energy, since then
     log: Any = None  # the event log, bound to what this run is about
     stage: Stage = "ADMIT"
     reached: Reached = field(default_factory=Reached)  # for the receipt of a run that ends before its last stage

@@ -43,6 +43,7 @@ def measure(
         bytes_in=reached.acquired.bytes_in,
         bytes_out=results.total_size() if results else 0,
         errors=errors or [],
+        **_energy(context),
     )
     tx.ledger.keep_telemetry(measured(context, found))
 
@@ -65,6 +66,7 @@ def measure_superseded(context: RunContext, tx: Tx, old: Run, note: ErrorNote) -
             inputs_count=len(old.inputs),
             bytes_in=None,
             errors=[note.code],
+            energy_method="unknown: another process ended the run",
         )
     )
 
@@ -84,8 +86,22 @@ def measure_merged(context: RunContext, tx: Tx, receipt: Receipt) -> None:
             inputs_count=len(receipt.inputs),
             bytes_in=0,
             errors=[],
+            energy_method="unknown: the run that answered this one has it",
         )
     )
+
+
+def _energy(context: RunContext) -> dict[str, Any]:
+    """Return what the run has used so far. What the workers of a cluster used is not known here, and neither is what
+    earlier attempts of the run used."""
+    if context.metering is None:
+        return {}
+    reached = context.reached
+    if context.world.crew is not None and reached.planned is not None:
+        return {"energy_method": "unknown: a cluster performed the steps"}
+    is_resumed = reached.claimed is not None and reached.claimed.run.attempt > 1
+    kwh, grams, method = context.metering.used(context.world.clock.now_ms(), is_resumed=is_resumed)
+    return {"energy_kwh": kwh, "co2e_g": grams, "energy_method": method}
 
 
 def _telemetry(context: RunContext, trigger: Trigger, **found: Any) -> RunTelemetry:
@@ -109,7 +125,7 @@ def _telemetry(context: RunContext, trigger: Trigger, **found: Any) -> RunTeleme
         "bytes_out": 0,
         "energy_kwh": None,
         "co2e_g": None,
-        "energy_method": "unknown: no meter is read yet",
+        "energy_method": "unknown: no meter is read",
         "slo_target_latency_ms": target,
         "slo_ok": None if found["idempotency_state"] == "frozen" else found["status"] != "FAILED" and latency <= target,
         "error_budget_burn": None if spent_share is None else spent_share(),

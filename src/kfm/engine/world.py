@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from msgspec import Struct, field
 
@@ -30,6 +30,24 @@ class Settings(Struct, frozen=True):
     sinks: tuple[str, ...] = ()  # the configured sinks that follow the ledger
 
 
+class Metering(Protocol):
+    """What one run uses, from its begin to its end."""
+
+    def used(self, now_ms: int, *, is_resumed: bool) -> tuple[float | None, float | None, str]:
+        """Return the kilowatt-hours and the grams of CO2e so far, None if unknown, and the method."""
+
+    def end(self) -> None: ...
+
+
+class Meter(Protocol):
+    """Meters the energy of runs."""
+
+    def begin(self) -> Metering: ...
+
+    def sample(self) -> None:
+        """Read counters that wrap around. Called now and then while a run is active."""
+
+
 def _silent(_stage: str, _done: int, _total: int) -> None:
     """Report no progress."""
 
@@ -48,6 +66,7 @@ class World(Struct):
     request: FetchRequest = field(default_factory=lambda: FetchRequest(uri=""))  # the limits for sources without a name
     progress: Callable[[str, int, int], None] = _silent
     crew: Callable[..., Any] | None = None  # performs the steps elsewhere; None: threads of this process
+    meter: Meter | None = None  # None: the energy of the run is unknown
     encryption: Encryption | None = None  # encrypts everything that a restricted run stores
     unjudged: UnjudgedObjects | None = None  # its objects, while the leak check has yet to judge them
 

@@ -9,7 +9,7 @@ import msgspec
 
 from kfm.model import labels, masks, records
 from kfm.model.jobs import job_records
-from kfm.model.reports import artifact_lines, operation_telemetry
+from kfm.model.reports import artifact_lines, energy_report, operation_telemetry
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _PUBLISHED_AS = {"Classification": "standing", "SinkPosition": "told"}  # a schema keeps its name when its class changes
@@ -36,6 +36,8 @@ def exported() -> dict[str, type[records.Record]]:
         "job-envelope": job_records.JobEnvelope,
         "labels": labels.Labels,
         "masking-policy": masks.MaskingPolicy,
+        "telemetry/carbon-v2": energy_report.CarbonUse,
+        "telemetry/energy-v2": energy_report.EnergyUse,
         "telemetry/pipelines-operations-v11": operation_telemetry.OperationsBundle,
         "telemetry/pipelines-updater-v11": records.RunTelemetry,
         "telemetry/reliability/updaters-v1": records.TelemetryBundle,

@@ -26,10 +26,12 @@ TriggerKind = Literal["manual", "schedule", "webhook", "poll", "event", "anomaly
 NONDET = frozenset(
     {
         "ts", "started_at", "finished_at", "duration_ms", "latency_ms", "slo_ok", "attempt", "retries", "tool_versions",
-        "wal_replay_count", "pool_wait_ms", "host", "pid", "energy_kwh", "co2e_g", "error_budget_burn", "trace_id",
+        "wal_replay_count", "pool_wait_ms", "host", "pid", "energy_kwh", "co2e_g", "energy_method",
+        "error_budget_burn", "trace_id",
     }
 )  # fmt: skip
 
+JOULES_PER_KWH = 3_600_000
 KEEP_MS = 86_400_000  # the id of a delivery is kept at least this long after the delivery expires
 
 
@@ -345,9 +347,9 @@ class RunTelemetry(Record, frozen=True):
     artifact_count: int  # steps with an output
     bytes_in: int | None  # over the network; None as above
     bytes_out: int  # total size of its steps' outputs
-    energy_kwh: float | None  # None: not measured, which is not 0
+    energy_kwh: float | None  # None: unknown, which is not 0
     co2e_g: float | None  # the same
-    energy_method: str  # how the number was found, or why there is none
+    energy_method: str  # measured, estimated, reported (by its updater) or unknown; how, and with which grid factor
     slo_target_latency_ms: int  # the target latency
     slo_ok: bool | None  # it succeeded or had nothing to do within the target; None: frozen, so undecided
     error_budget_burn: float | None  # spent share of the error budget; None: no objective, or it cannot be read

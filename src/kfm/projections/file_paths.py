@@ -1,14 +1,18 @@
-"""Paths of the files that KFM writes for others: checkpoints and published outputs. Pure."""
+"""Paths of the files that KFM writes for others: receipts, checkpoints and published outputs. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from kfm.model.names import is_file_name
-from kfm.model.records import DatasetVersion, ManifestEntry
+from kfm.model.records import DatasetVersion, ManifestEntry, Receipt
 from kfm.parsing.lazy_regex import pattern
+
+if TYPE_CHECKING:
+    from kfm.model.public_run import PublicRun
 
 # The names of keys of one version that differ only in case, in small letters, each with the names above it. None: the
 # version is from before names kept their case.
@@ -35,6 +39,14 @@ SUFFIXES = {
     "application/vnd.shp+zip": ".shp.zip",
     "application/vnd.pmtiles": ".pmtiles",
 }
+
+
+def receipt_path(run: Receipt | PublicRun) -> str:
+    """Return the path of the receipt of a run. It uses the logical start of the run, so a resume after midnight finds
+    the same path.
+    """
+    year, month, day = run.started_at[:10].split("-")
+    return f"receipts/{run.job_type}/{year}/{month}/{day}/{run.run_id}.json"
 
 
 def checkpoint_path(size: int) -> str:

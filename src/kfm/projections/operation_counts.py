@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from kfm.model.records import JOULES_PER_KWH
+from kfm.model.reports.energy_method import method_of
 from kfm.projections.signals import Histogram, Metric, final_state
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ OUTCOMES = (
 )  # fmt: skip
 BUILDING = ("ingest", "job")  # the operations that build data; all others move refs
 BAD = ("failed", "held", "denied", "escalated", "abandoned", "cancelled")
+FORM = 2  # of LedgerCounts
 _WH_PER_KWH = 1000
 
 
@@ -56,6 +59,9 @@ class LedgerCounts(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     link: str = ""  # the digest of its stored bytes
     ops: dict[str, OperationCounts] = {}
     states: dict[str, dict[str, int]] = {}  # ended runs by dataset and lifecycle state
+    joules: dict[str, float] = {}  # of runs whose energy is known, by method
+    grams: dict[str, float] = {}  # of CO2e, where it is known, by the method of the energy
+    form: int = 1  # FORM: what is counted; notes of another form are counted again
 
     def add(
         self,
@@ -84,10 +90,14 @@ class LedgerCounts(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         found.latency_sum_ms += telemetry.latency_ms
         seconds = telemetry.latency_ms / 1000
         found.buckets[next((n for n, bound in enumerate(BOUNDS_S) if seconds <= bound), len(BOUNDS_S))] += 1
+        method = method_of(telemetry.energy_method, telemetry.energy_kwh)
         if telemetry.energy_kwh is not None:
             found.energy_wh = (found.energy_wh or 0.0) + telemetry.energy_kwh * _WH_PER_KWH
+            joules = telemetry.energy_kwh * JOULES_PER_KWH
+            self.joules[method] = self.joules.get(method, 0.0) + joules
         if telemetry.co2e_g is not None:
             found.carbon_g = (found.carbon_g or 0.0) + telemetry.co2e_g
+            self.grams[method] = self.grams.get(method, 0.0) + telemetry.co2e_g
 
 
 def operation_metrics(counts: LedgerCounts, operations: Collection[str]) -> Iterator[Metric | Histogram]:
@@ -118,8 +128,16 @@ def operation_metrics(counts: LedgerCounts, operations: Collection[str]) -> Iter
     yield Metric("kfm_operation_moves_total", "counter", "refs that operations moved", samples("moves"))
     energy = samples("energy_wh", 3600.0)
     yield Metric("kfm_operation_energy_joules_total", "counter", "energy of operations; absent while unknown", energy)
+    about = "energy of all runs by its method; absent while unknown"
+    yield Metric("kfm_energy_joules_total", "counter", about, _by_method(counts.joules))
+    about = "carbon of all runs by the method of their energy; absent while unknown"
+    yield Metric("kfm_co2e_grams_total", "counter", about, _by_method(counts.grams))
     durations = [({"op": name}, tuple(each.buckets), each.latency_sum_ms / 1000) for name, each in seen]
     yield Histogram("kfm_operation_latency_seconds", "time from request to end of operations", BOUNDS_S, durations)
+
+
+def _by_method(sums: Mapping[str, float]) -> list[tuple[dict[str, str], float]]:
+    return [({"method": method}, value) for method, value in sorted(sums.items())]
 
 
 def _outcomes(rows: Iterable[tuple[str, OperationCounts]]) -> list[tuple[dict[str, str], float]]:

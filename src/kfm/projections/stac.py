@@ -15,7 +15,7 @@ import msgspec
 from kfm.model.canonical import canonical, is_plain
 from kfm.model.names import is_digest
 from kfm.model.public_run import Places, PublicArtifact, PublicColumn, PublicInput, PublicRun, PublicVersion
-from kfm.projections.file_paths import PAGE, page_paths
+from kfm.projections.file_paths import PAGE, page_paths, receipt_path
 from kfm.projections.stac_governance import governance
 from kfm.projections.vocabulary import (
     GOVERNANCE,
@@ -31,7 +31,6 @@ from kfm.projections.vocabulary import (
     name_of,
     quoted,
 )
-from kfm.projections.worker_receipt import receipt_path
 
 VERSION = "1.1.0"
 _EXTENSIONS = "https://stac-extensions.github.io/"

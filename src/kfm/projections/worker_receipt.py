@@ -1,4 +1,4 @@
-"""The receipt of a run for workers: the path of its file, and its content in the terms that workers exchange. Pure.
+"""The receipt of a run for workers: its content in the terms that workers exchange. Pure.
 
 docs/receipts.md documents the mapping; a test compares the page with these tables and with real receipts.
 """
@@ -6,26 +6,15 @@ docs/receipts.md documents the mapping; a test compares the page with these tabl
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kfm.model import refs
 from kfm.model.records import Decision, Item, Receipt, RunTelemetry, SourceRef
-
-if TYPE_CHECKING:
-    from kfm.model.public_run import PublicRun
 
 STATUS = {"SUCCESS": "succeeded", "PARTIAL": "succeeded", "FAILED": "failed", "SKIPPED": "skipped"}
 ZONES = {"raw": "Raw", "work": "Work", "quarantine": "Work", "processed": "Processed", "published": "Published"}
 SANITIZE = "sanitize"  # the word for a yes to masked data
 DECISIONS = {True: "allow", False: "deny"}
-
-
-def receipt_path(run: Receipt | PublicRun) -> str:
-    """Return the path of the receipt of a run. It uses the logical start of the run, so a resume after midnight finds
-    the same path.
-    """
-    year, month, day = run.started_at[:10].split("-")
-    return f"receipts/{run.job_type}/{year}/{month}/{day}/{run.run_id}.json"
 
 
 def worker_receipt(

@@ -369,6 +369,7 @@ LOOKING = (
     ("runs", "signals"),
     ("runs", "signals", "--metrics"),
     ("runs", "signals", "--metrics", "--to", "kfm.prom"),
+    *(("energy", *what) for what in ((), ("sites",), ("vault",), ("last",), ("vault", "--json"))),
     ("slo",),
     ("slo", "show", "sites"),
     ("alerts", "write", "--to", "kfm-rules.yml"),

@@ -29,14 +29,14 @@ from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock
 from kfm.errors import KfmError
 from kfm.model.records import LedgerEntry
-from kfm.projections.operation_counts import LedgerCounts
+from kfm.projections.operation_counts import FORM, LedgerCounts
 from tests.app.objectives.site import SAID
 
 START = 1_780_000_000_000
 
 
 def empty(_session: Session) -> LedgerCounts:
-    return LedgerCounts()
+    return LedgerCounts(form=FORM)
 
 
 @contextmanager
@@ -163,10 +163,32 @@ def test_a_note_of_another_ledger_is_not_believed(tmp_path: Path, monkeypatch: p
     clock = laid_out(tmp_path / "site")
     with opened(tmp_path / "site", clock) as session:
         act(session, clock, tmp_path / "site", "run", 1)
-        for body in (b"nonsense", msgspec.json.encode(LedgerCounts(index=1, link="sha256:other")), b'{"index": 99}'):
+        for body in (
+            b"nonsense",
+            msgspec.json.encode(LedgerCounts(index=1, link="sha256:other", form=FORM)),
+            b'{"index": 99}',
+        ):
             with session.state.transaction(durable=False) as tx:
                 tx.outbox.keep_note(COUNTS, "operations", body)
             assert counted(LedgerFold("operations", LedgerCounts, empty).now(session)) == model(session) != {}
+
+
+def test_a_note_of_an_older_form_is_counted_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An older version kept no energy by method."""
+    monkeypatch.setattr(ledger_counts, "BEHIND", 1)
+    clock = laid_out(tmp_path / "site")
+    with opened(tmp_path / "site", clock) as session:
+        act(session, clock, tmp_path / "site", "run", 1)
+        counts = OPERATIONS.now(session)
+        older = {name: each for name, each in msgspec.to_builtins(counts).items() if name not in NEW_IN_FORM_2}
+        with session.state.transaction(durable=False) as tx:
+            tx.outbox.keep_note(COUNTS, "operations", msgspec.json.encode(older))
+    with opened(tmp_path / "site", clock) as session:
+        assert msgspec.json.decode(session.state.outbox.note(COUNTS, "operations") or b"") == older
+        assert OPERATIONS.now(session).joules == counts.joules and counts.joules["estimated"] > 0
+
+
+NEW_IN_FORM_2 = ("form", "joules", "grams")
 
 
 def test_a_restored_installation_counts_its_own_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,13 +161,21 @@ def test_while_the_state_does_not_answer_there_is_no_old_number(
         assert asyncio.run(collector.text()) and len(tried) == 3, "it opened the state again"
 
 
+ENERGY = ("kfm_ops_energy", "kfm_ops_carbon", "kfm_operation_energy", "kfm_energy_joules", "kfm_co2e_grams")
+
+
 def test_what_is_unknown_is_absent(tmp_path: Path) -> None:
     counts, entry, measured = counted_run(tmp_path)
     names = samples(counts)
-    assert not any(name.startswith(("kfm_ops_energy", "kfm_ops_carbon", "kfm_operation_energy")) for name in names)
-    counts.add(entry, msgspec.structs.replace(measured, energy_kwh=0.002, co2e_g=0.5))
+    assert not any(name.startswith(ENERGY) for name in names)
+    known = msgspec.structs.replace(measured, energy_kwh=0.002, co2e_g=0.5, energy_method="measured: by a test")
+    counts.add(entry, known)
     counts.add(entry, measured)
     found = samples(counts)
+    assert {name: value for name, value in found.items() if name.startswith(ENERGY[-2:])} == {
+        'kfm_energy_joules_total{method="measured"}': 7200,
+        'kfm_co2e_grams_total{method="measured"}': 0.5,
+    }
     assert found['kfm_ops_energy_wh{op="ingest"}'] == 2 and found['kfm_ops_carbon_gco2e{op="ingest"}'] == 0.5
     assert found['kfm_operation_energy_joules_total{op="ingest"}'] == 7200
     assert 'kfm_ops_energy_wh{op="promote"}' not in found
@@ -177,15 +185,17 @@ def test_no_label_holds_what_people_write(tmp_path: Path) -> None:
     counts, entry, measured = counted_run(tmp_path)
     written = msgspec.structs.replace(entry, op_type='an"author', outcome="31XX12", dataset="the-old-grave")
     counts.add(written, measured)
+    counts.add(entry, msgspec.structs.replace(measured, energy_kwh=1.0, energy_method="grave: of an author"))
     text = "\n".join(samples(counts))
     states = str(lifecycle(counts, {("another", "queued"): 1}, {"rain"}))
+    assert 'kfm_energy_joules_total{method="reported"}' in text and "grave" not in text
     assert "author" not in text and "31XX12" not in text and 'op="other",outcome="other"' in text
     assert "grave" not in states and "another" not in states and "'dataset': 'other'" in states
 
 
 def counted_run(folder: Path) -> tuple[LedgerCounts, LedgerEntry, RunTelemetry]:
     """The counts of a ledger with one run, its entry and its telemetry."""
-    site = Site(folder)
+    site = Site(folder, SAID + 'energy: {meter: "off"}\n')
     site.kfm("run")
     with open_session(config.load(str(folder / "kfm.yml"), {}), mode="read") as session:
         entry = next(iter(session.state.ledger.entries()))

@@ -31,6 +31,8 @@ def test_prometheus_sees_each_act_under_the_names_of_the_specification(tmp_path:
         assert seen.query('kfm_ops_lineage_delta{op="rollback"}') == {"op=rollback": 1}
         assert seen.query("sum(kfm_ops_wal_entries)")[""] >= 7
         assert seen.query('kfm_ops_latency_ms{op="rollback"}')["op=rollback"] >= 0
-        assert seen.query("kfm_ops_energy_wh") == {}, "nothing is measured, and unknown is absent"
+        assert seen.query("kfm_ops_energy_wh{op='rollback'}")["op=rollback"] > 0
+        assert seen.query("kfm_energy_joules_total")["method=estimated"] > 0
+        assert seen.query("kfm_ops_carbon_gco2e") == {}, "no region is set, and unknown is absent"
         assert seen.query("kfm_ops_broken_links") == {"": 0}
         assert seen.query("kfm_frozen > 0") == {}

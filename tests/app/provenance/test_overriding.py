@@ -37,7 +37,7 @@ def test_the_example_does_what_it_says(example: Kfm) -> None:
     assert [step["to"]["id"] for step in upstream] == ["data/gauges.csv", MODEL]
     assert [step["to"]["id"] for step in example("lineage", "downstream", MODEL, "--json").data["steps"]] == ["rain"]
     (cost,) = json.loads(Path(example("runs", "telemetry").out.strip()).read_text())["runs"]
-    assert (cost["energy_kwh"], cost["energy_method"]) == (0.002, "meter of the rack")
+    assert (cost["energy_kwh"], cost["energy_method"]) == (0.002, "reported: meter of the rack")
     assert example("doctor", "--deep").code == 0
     said = [json.loads(line) for line in example("runs", "wal", one.run_id).out.splitlines()]
     for phase in ("UPSERT", "LINEAGE"):
@@ -84,6 +84,49 @@ def test_a_failing_override_of_telemetry_fails_no_run(example: Kfm, new: str) ->
     )
     assert example("run").code == 0
     assert last().outcome == "done"
+
+
+def reported(example: Kfm) -> dict[str, object]:
+    assert example("run").code == 0
+    (found,) = json.loads(Path(example("runs", "telemetry").out.strip()).read_text())["runs"]
+    return {name: found[name] for name in ("energy_kwh", "co2e_g", "energy_method")}
+
+
+WRITTEN = 'energy_kwh=0.002, co2e_g=0.8, energy_method="meter of the rack")'
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        "energy_kwh=-0.002)",
+        "energy_kwh=1e12)",
+        "co2e_g=-1.0)",
+        "energy_method='x' * 201)",
+        "energy_method='a\\nb')",
+        "energy_method='\\x1b[31m')",
+        "energy_kwh=float('nan'))",
+        "energy_kwh=float('inf'))",
+    ],
+)
+def test_a_report_that_can_be_no_amount_is_left_out(example: Kfm, new: str) -> None:
+    instead(WRITTEN, new)
+    found = reported(example)
+    assert str(found["energy_method"]).startswith("estimated: ") and 0 < float(str(found["energy_kwh"])) < 1e-3
+
+
+def test_a_report_is_marked_and_the_carbon_of_another_number_is_not_kept(
+    example: Kfm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KFM_ENERGY__REGION", "US")
+    instead(WRITTEN, "energy_kwh=0.002)")
+    found = reported(example)
+    assert found == {"energy_kwh": 0.002, "co2e_g": None, "energy_method": "reported: by the updater"}
+    assert example("energy", "rain", "--json").data["total"]["methods"][0]["method"] == "reported"
+
+
+def test_an_author_who_returns_what_was_measured_reports_nothing(example: Kfm) -> None:
+    instead(WRITTEN, "energy_kwh=measured.energy_kwh)")
+    assert str(reported(example)["energy_method"]).startswith("estimated: ")
 
 
 def test_of_data_that_is_not_public_an_author_adds_nothing(example: Kfm) -> None:

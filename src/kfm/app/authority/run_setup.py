@@ -10,10 +10,12 @@ from kfm.app.authority.classification import classification_now, declared_settin
 from kfm.app.authority.gates import Gates
 from kfm.app.session.protection_files import is_needed
 from kfm.app.session.session import trust_of
+from kfm.clock import StoppedClock
 from kfm.engine.guards import Guards
 from kfm.engine.run_context import RunContext, Work
 from kfm.errors import BadInput
 from kfm.model import refs
+from kfm.telemetry.run_meter import NO_REGION, RunMeter
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
@@ -40,7 +42,24 @@ def context_of(
     config_hash, body, replayed = known.config_hash, known.config_body, recorded is not None
     work = Work(trigger, updater, known.metadata, config_hash, body, unfinished, replayed)
     world = world_of(session, trigger.dataset, recorded)
+    world.meter = _meter(session, trigger)
     return RunContext(work, world, guards or guards_of(session, trigger.dataset))
+
+
+def _meter(session: Session, trigger: Trigger) -> RunMeter:
+    """Return the meter of the run. BadInput if the table of the grid has a mistake, unless it is an operation."""
+    energy = session.config.energy
+    if energy.region or energy.grid:
+        from kfm.app.session.energy_meter import run_meter
+
+        return run_meter(session, is_operation=trigger.kind == "operation")
+    if session.made_meter is None:
+        folder = session.resolved.at(energy.rapl)
+        is_stopped = isinstance(session.clock, StoppedClock)
+        session.made_meter = RunMeter(
+            energy.meter, energy.watts_per_core, folder, lambda _hour: NO_REGION, is_stopped=is_stopped
+        )
+    return session.made_meter
 
 
 def guards_of(session: Session, dataset: str) -> Guards:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kfm.clock import rfc3339
-from kfm.projections.worker_receipt import receipt_path
+from kfm.projections.file_paths import receipt_path
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session

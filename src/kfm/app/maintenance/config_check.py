@@ -137,6 +137,7 @@ def _of_files(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
     yield from _of_schedules(resolved, files)
     yield from _of_backfills(resolved, files)
     yield from _of_objectives(resolved, files)
+    yield from _of_energy(resolved, files)
     labels_are_right = True
     for problem in _of_labels(resolved, files):
         labels_are_right = False
@@ -172,6 +173,17 @@ def _of_backfills(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
 def _of_objectives(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
     files += objective_files.files_of(resolved)
     yield from _about_datasets(resolved, _gathered(objective_files.mistakes_of(resolved)))
+
+
+def _of_energy(resolved: Resolved, files: list[str]) -> Iterator[BadInput]:
+    energy = resolved.config.energy
+    if not (energy.grid or energy.region) or _is_mistaken(resolved.document, ("energy",)):
+        return
+    from kfm.app.session.energy_meter import read_grid
+
+    if energy.grid:
+        files.append(energy.grid)
+    yield from read_grid(resolved)[1]
 
 
 def _about_datasets(resolved: Resolved, mistakes: list[BadInput]) -> Iterator[BadInput]:

@@ -11,7 +11,8 @@ import msgspec
 from kfm.app.session.backends import sink_lock
 from kfm.delivery.followers import Follower
 from kfm.model.outbox_messages import Letter
-from kfm.projections.worker_receipt import receipt_path, worker_receipt
+from kfm.projections.file_paths import receipt_path
+from kfm.projections.worker_receipt import worker_receipt
 from kfm.sinks.receipt_files import ReceiptFiles
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import msgspec
 from kfm.clock import parse_instant
 from kfm.model import refs
 from kfm.model.outbox_messages import COUNTED_EVERY, COUNTS
-from kfm.projections.operation_counts import EntryFacts, LedgerCounts
+from kfm.projections.operation_counts import FORM, EntryFacts, LedgerCounts
 from kfm.scheduling.triggers import is_of_preview
 
 if TYPE_CHECKING:
@@ -132,7 +132,12 @@ def _holds(session: Session, counts: Counted) -> bool:
 
 
 def _nothing_counted(_session: Session) -> LedgerCounts:
-    return LedgerCounts()
+    return LedgerCounts(form=FORM)
 
 
-OPERATIONS = LedgerFold("operations", LedgerCounts, _nothing_counted)
+def _is_of_form(known: LedgerCounts, fresh: LedgerCounts) -> bool:
+    """Return whether these counts have all that is counted now: an older version left a part out."""
+    return known.form == fresh.form
+
+
+OPERATIONS = LedgerFold("operations", LedgerCounts, _nothing_counted, _is_of_form)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kfm.model.records import Effect, Receipt
     from kfm.retries.shared_guards import SharedBudget
     from kfm.store.readers.archive import Archive
+    from kfm.telemetry.run_meter import RunMeter
 
 Progress = Callable[[str, int, int], None]
 Loader = Callable[[Resolved, str, DatasetConfig], Updater]
@@ -87,6 +88,7 @@ class Session(msgspec.Struct, eq=False, kw_only=True, weakref=True):
     retry_budgets: dict[str, SharedBudget] = msgspec.field(default_factory=dict)  # used so far, by operation
     made_archive: Archive | None = None  # see `archive`
     made_wake_up: WakeUp | None = None  # see `wake_up`
+    made_meter: RunMeter | None = None  # see energy_meter.py
 
     @property
     def archive(self) -> Archive:

@@ -19,9 +19,8 @@ from kfm.model.ports import Outside
 from kfm.model.records import Difference, Receipt
 from kfm.projections.artifact_list import named_runs, open_list, receipts_in, without_state
 from kfm.projections.artifacts import ARTIFACTS
-from kfm.projections.file_paths import checkpoint_path
+from kfm.projections.file_paths import checkpoint_path, receipt_path
 from kfm.projections.signed_lists import MARK
-from kfm.projections.worker_receipt import receipt_path
 
 NEXT_RUN = "look at who changed them; the next `kfm run` writes them again"
 

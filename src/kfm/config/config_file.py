@@ -16,8 +16,7 @@ from kfm.config.github_settings import GitHubConfig, check_github
 from kfm.config.graph_settings import Neo4jConfig, check_graph
 from kfm.config.ledger_settings import AttestConfig, LedgerConfig, check_signing
 from kfm.config.network_settings import NetworkConfig, check_host
-from kfm.config.openlineage_settings import OpenLineageConfig, check_openlineage
-from kfm.config.otel_settings import OtelConfig, check_otel
+from kfm.config.openlineage_settings import OpenLineageConfig, OtelConfig, check_openlineage, check_otel
 from kfm.config.pace_settings import ExecuteConfig, WatchConfig, check_cluster
 from kfm.config.policy_settings import PolicyConfig, check_policy
 from kfm.config.pool_settings import Slots, check_pool, check_pools

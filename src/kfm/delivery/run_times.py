@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kfm.clock import parse_instant
 from kfm.model.ports import State
 from kfm.model.public_run import PublicRun
-from kfm.projections.otlp import STEPS, RunTimes, StageTime, StepTime
+from kfm.projections.otlp.run_trace import STEPS, RunTimes, StageTime, StepTime
 
 
 def run_times(state: State, run: PublicRun) -> RunTimes:

@@ -17,7 +17,7 @@ from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.session import Session
 from kfm.delivery.run_times import run_times
 from kfm.model.records import LedgerEntry
-from kfm.projections.otlp import STEPS
+from kfm.projections.otlp.run_trace import STEPS
 from tests.delivery.ledger_runs import public_runs
 from tests.delivery.sites import Site
 from tests.sinks.otel.receiver import Receiver, attributes, configured, receiving

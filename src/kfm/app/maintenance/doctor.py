@@ -173,8 +173,8 @@ def otel_verdicts(resolved: Resolved) -> list[CheckResult]:
     """Return a failure if a collector of OpenTelemetry is configured and the library of its messages is missing."""
     if not resolved.config.otel.endpoint:
         return []
-    from kfm.sinks.otlp import LACKING as CURE
-    from kfm.sinks.otlp import is_installed as has_messages
+    from kfm.sinks.otlp_collector import LACKING as CURE
+    from kfm.sinks.otlp_collector import is_installed as has_messages
 
     if has_messages():
         return []

@@ -9,7 +9,7 @@ from kfm.app.metadata.otel_sink import collector
 from kfm.app.objectives.kept_counts import keep_counts
 from kfm.clock import parse_instant
 from kfm.errors import BadInput
-from kfm.projections.otlp_metrics import otlp_metrics
+from kfm.projections.otlp.metric_points import otlp_metrics
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session

@@ -13,9 +13,9 @@ from kfm.delivery.followers import Follower, each_run
 from kfm.delivery.public_runs import public_run
 from kfm.delivery.run_times import run_times
 from kfm.errors import BadInput
-from kfm.projections.otlp import otlp_message
+from kfm.projections.otlp.run_trace import otlp_message
 from kfm.sinks.http_transport import HttpTransport
-from kfm.sinks.otlp import AT_ONCE, Collector, OtlpSink
+from kfm.sinks.otlp_collector import AT_ONCE, Collector, OtlpSink
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session

@@ -91,7 +91,7 @@ class Collector:
             after = retry_after_s(headers.get("retry-after", ""), self._now_ms())
             raise Unavailable(f"{host} answers {status}", hint="check the collector", retry_after_s=after)
         if status in _OURS:
-            raise Denied(f"{host} answers {status}", hint="check otel.endpoint and otel.headers")
+            raise Denied(f"{host} answers {status}", hint="check otel.endpoint, otel.headers and otel.signals")
         if status < 400:
             raise Denied(f"{host} redirects ({status})", hint="set otel.endpoint to the final address")
         raise Refused(f"{host} answers {status} to {signal}", hint="see the log of the collector")

@@ -32,7 +32,7 @@ from tests.masking.forms import as_csv as points_as_csv
 from tests.masking.notation_forms import Files, Points
 from tests.masking.sites import canaries, rows
 from tests.sampling import stride
-from tests.sinks.otel.receiver import Receiver, attributes, configured, receiving
+from tests.sinks.otel.receiver import Receiver, attributes, check_traces, configured, receiving
 
 pytestmark = pytest.mark.xdist_group("canaries")  # what they share is made once
 
@@ -420,6 +420,7 @@ def test_metrics_and_alerts_name_datasets_and_objectives_and_nothing_else(site: 
 
 
 def test_a_collector_hears_of_every_run_and_of_no_place_or_source(site: Site) -> None:
+    check_traces(site.collected)
     told = [attributes(root) for root in site.collected.roots().values()]
     ran = {row["run"] for row in site.kfm("runs", "list", "--limit", "0", "--json").data}
     assert {each["kfm.run_id"] for each in told} == ran

@@ -105,6 +105,25 @@ def attributes(holder: Any) -> dict[str, Any]:
     return found
 
 
+def check_traces(receiver: Receiver) -> None:
+    """The spans are what the specification of OpenTelemetry asks of them."""
+    spans = {bytes(span.span_id): span for span in receiver.spans()}
+    for span in receiver.spans():
+        assert (len(span.trace_id), len(span.span_id)) == (16, 8) and any(span.trace_id) and any(span.span_id)
+        assert 0 < span.start_time_unix_nano <= span.end_time_unix_nano
+        attributes(span)
+        if span.parent_span_id:
+            above = spans[bytes(span.parent_span_id)]
+            assert above.trace_id == span.trace_id and above.span_id != span.span_id
+            assert above.start_time_unix_nano <= span.start_time_unix_nano
+            assert span.end_time_unix_nano <= above.end_time_unix_nano
+    roots = receiver.roots()
+    assert len({bytes(span.trace_id) for span in spans.values()}) == len(roots)
+    for record in receiver.logs():
+        run_id = attributes(record)["cicd.pipeline.run.id"]
+        assert (record.trace_id, record.span_id) == (roots[run_id].trace_id, roots[run_id].span_id)
+
+
 @contextmanager
 def receiving(answering: Answering = lambda _path, _request: None, *, port: int = 0) -> Iterator[Receiver]:
     """A collector that takes everything, or answers as it is told to."""

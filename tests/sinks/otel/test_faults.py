@@ -15,19 +15,22 @@ from typing import Any
 import pytest
 
 from kfm.app.maintenance.doctor import otel_verdicts
+from kfm.app.maintenance.maintenance_records import compact
 from kfm.app.maintenance.metrics_push import MetricsPush
 from kfm.app.metadata.ledger_sinks import report_to_sinks, retry, sink_progress
 from kfm.app.session.session import Session
 from kfm.config import load
 from kfm.delivery import followers
 from kfm.delivery.followers import Progress
+from kfm.delivery.public_runs import public_run
+from kfm.delivery.run_times import run_times
 from kfm.errors import KfmError, Unavailable
 from tests.crash.harness import Ended, Voice, in_child
 from tests.crash.points import Points, boundary, die, install
 from tests.delivery.sites import Site
 from tests.policy.servers import free_port
 from tests.sampling import sampled
-from tests.sinks.otel.receiver import Answer, Answering, Receiver, attributes, configured, receiving
+from tests.sinks.otel.receiver import Answer, Answering, Receiver, attributes, check_traces, configured, receiving
 
 SLICES = 6
 AT_ONCE = 3  # entries of the ledger that are noted together: so that there is something before and behind each
@@ -245,6 +248,24 @@ def test_a_frozen_dataset_waits_for_its_thaw(tmp_path: Path) -> None:
             assert arrived(receiver) == (set(run_ids(session)) - {frozen[0]},) * 2
 
 
+def test_a_run_whose_journal_was_archived_meanwhile_has_the_same_spans(tmp_path: Path) -> None:
+    port = free_port()
+    site = Site(tmp_path / "site", more=configured(f"http://127.0.0.1:{port}"))
+    with site.open() as session:
+        site.ingest(session, {"a": "1", "b": "2"})
+        (wanted,) = run_ids(session)
+        (entry,) = session.state.ledger.entries()
+        run = public_run(session.state, session.objects, entry)
+        times = run_times(session.state, run)
+        assert len(times.steps) == 2 and compact(session, reason="a test", actor="you")[0] == 1
+        assert not list(session.tables.scan("segments", wanted)) and run_times(session.state, run) == times
+        with receiving(port=port) as receiver:
+            assert retry(session, "otel")[0] == []
+        check_traces(receiver)
+        found = [span for span in receiver.spans() if span.trace_id == receiver.roots()[wanted].trace_id]
+        assert [span.name for span in found].count("step") == 2
+
+
 def test_without_the_extra_runs_go_on_and_doctor_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kfm.sinks.otlp_messages", None)
     import kfm.sinks
@@ -334,6 +355,7 @@ def test_each_run_arrives_with_the_same_ids_wherever_its_sender_was_killed(prepa
         at_first = {bytes(span.span_id): span.SerializeToString(deterministic=True) for span in receiver.spans()}
         records = {bytes(record.span_id): record.SerializeToString(deterministic=True) for record in receiver.logs()}
         assert len(receiver.roots()) == 8 == len(records)
+        check_traces(receiver)
         twice = 0
         for at in places(ended)[part::SLICES]:
             receiver.clear()

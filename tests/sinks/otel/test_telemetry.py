@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kfm import Output, Step
 from kfm.app.maintenance.metrics import lines
 from kfm.app.maintenance.metrics_push import MetricsPush
 from kfm.app.metadata.ledger_sinks import sink_progress
@@ -19,8 +20,8 @@ from kfm.delivery.run_times import run_times
 from kfm.model.records import LedgerEntry
 from kfm.projections.otlp.run_trace import STEPS
 from tests.delivery.ledger_runs import public_runs
-from tests.delivery.sites import Site
-from tests.sinks.otel.receiver import Receiver, attributes, configured, receiving
+from tests.delivery.sites import Rows, Site
+from tests.sinks.otel.receiver import attributes, check_traces, configured, receiving
 
 
 def entries(session: Session) -> list[LedgerEntry]:
@@ -33,25 +34,6 @@ def fails(site: Site, session: Session) -> None:
     receipt = run_trigger(session, new_trigger(session, "demo"))
     assert (receipt.status, receipt.outcome) == ("FAILED", "held")
     settle_session(session)
-
-
-def check_traces(receiver: Receiver) -> None:
-    """The spans are what the specification of OpenTelemetry asks of them."""
-    spans = {bytes(span.span_id): span for span in receiver.spans()}
-    for span in receiver.spans():
-        assert (len(span.trace_id), len(span.span_id)) == (16, 8) and any(span.trace_id) and any(span.span_id)
-        assert 0 < span.start_time_unix_nano <= span.end_time_unix_nano
-        attributes(span)
-        if span.parent_span_id:
-            above = spans[bytes(span.parent_span_id)]
-            assert above.trace_id == span.trace_id and above.span_id != span.span_id
-            assert above.start_time_unix_nano <= span.start_time_unix_nano
-            assert span.end_time_unix_nano <= above.end_time_unix_nano
-    roots = receiver.roots()
-    assert len({bytes(span.trace_id) for span in spans.values()}) == len(roots)
-    for record in receiver.logs():
-        run_id = attributes(record)["cicd.pipeline.run.id"]
-        assert (record.trace_id, record.span_id) == (roots[run_id].trace_id, roots[run_id].span_id)
 
 
 def test_each_run_is_a_trace_with_one_root_and_one_log_record(tmp_path: Path) -> None:
@@ -115,6 +97,37 @@ def test_a_failed_run_names_the_code_of_its_error_and_no_text(tmp_path: Path) ->
     (record,) = receiver.logs()
     assert attributes(record)["error.type"] == "source.held"
     assert not [raw for raw in receiver.raw if b"the column" in raw]
+
+
+class FailsAtB(Rows):
+    """Fails at one step, with a value of the data in the exception."""
+
+    def perform(self, step: Step, read: Any) -> Output:
+        if step.params["key"] == "b":
+            raise ValueError("canary")
+        return super().perform(step, read)
+
+
+def test_a_step_that_fails_has_a_span_with_the_code_of_its_error(tmp_path: Path) -> None:
+    with receiving() as receiver:
+        site = Site(tmp_path / "site", more=configured(receiver.url))
+        config = site.folder / "kfm.yml"
+        config.write_text(config.read_text().replace("tests.delivery.sites:Rows", f"{__name__}:FailsAtB"))
+        with site.open() as session:
+            site.source({"a": "1", "b": "2"})
+            receipt = run_trigger(session, new_trigger(session, "demo"))
+            assert (receipt.status, receipt.outcome) == ("FAILED", "failed")
+            settle_session(session)
+    check_traces(receiver)
+    (root,) = receiver.roots().values()
+    assert attributes(root)["error.type"] == "step.failed" == root.status.message
+    named = {span.name: span for span in receiver.spans() if span.name != "step"}
+    assert named["EXECUTE"].status.code == root.status.STATUS_CODE_ERROR and "UPSERT" not in named
+    steps = {
+        attributes(span)["kfm.step.position"]: attributes(span) for span in receiver.spans() if span.name == "step"
+    }
+    assert steps[1]["error.type"] == "step.failed" and steps[1]["cicd.pipeline.task.run.result"] == "failure"
+    assert not [raw for raw in receiver.raw if b"canary" in raw]
 
 
 def test_of_many_steps_a_hundred_have_a_span_and_the_others_are_counted(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ export const FEATURE_MEMBERS = ["id", "geometry", "bbox"];
 export const ITEM_MEMBERS = ["id", "geometry", "bbox", "collection", "links", "assets", "stac_version", "stac_extensions"];
 export const FILE_NAMES = ["kfm.yml", "kfm.yaml", "kfm.json"];
 export const RESERVED_ENV = ["KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KFM_NOW", "KFM_REASON", "KFM_WORKER_IMAGE"];
+export const Signal = literal("logs", "metrics", "traces");
 export const SERVERS = ["postgresql", "redis", "rediss", "s3"];
 export const Format = literal("bytes", "csv", "flatgeobuf", "geojson", "geopackage", "geotiff", "grib2", "json", "ndjson", "netcdf", "parquet", "shapefile", "stac", "text", "zarr");
 export const Zone = literal("processed", "published");
@@ -24,7 +25,7 @@ export const Overlap = literal("cancel-older", "queue", "skip");
 export const Day = literal("fri", "mon", "sat", "sun", "thu", "tue", "wed");
 export const Cadence = literal("annual", "daily", "real-time", "static", "weekly");
 export const Level = literal("closed", "generalised", "public", "restricted");
-export const SINKS = [["catalog", "catalog"], ["pages", "pages"], ["worker_receipts", "worker-receipts"], ["attest.has_manifests", "manifests"], ["graph", "graph"], ["openlineage.file", "openlineage.file"], ["openlineage.url", "openlineage.http"]];
+export const SINKS = [["catalog", "catalog"], ["pages", "pages"], ["worker_receipts", "worker-receipts"], ["attest.has_manifests", "manifests"], ["graph", "graph"], ["openlineage.file", "openlineage.file"], ["openlineage.url", "openlineage.http"], ["otel.endpoint", "otel"]];
 export const PUBLIC_NAMES = ["datasets"];
 export const PRIVATE_NAMES = ["sha256", "aside", "receipts", "events"];
 
@@ -191,6 +192,13 @@ export const OpenLineageConfig = record("OpenLineageConfig", {
   timeout_s: [bounded(number, {"gt": 0, "le": 31536000}), 30],
 });
 
+export const OtelConfig = record("OtelConfig", {
+  endpoint: [bounded(text, {"max": 4096}), ""],
+  signals: [list(literal("logs", "metrics", "traces")), ["traces", "metrics", "logs"]],
+  headers: [map(bounded(text, {"min": 1, "max": 4096})), {}],
+  timeout_s: [bounded(number, {"gt": 0, "le": 31536000}), 10],
+});
+
 export const RetentionConfig = record("RetentionConfig", {
   grace: [bounded(text, {"max": 6}), "7d"],
   unchanged_runs: [bounded(text, {"max": 6}), ""],
@@ -352,6 +360,7 @@ export const Config = record("Config", {
   graph: [bounded(text, {"max": 4096}), ""],
   neo4j: [Neo4jConfig.type, {"user": "env:NEO4J_USERNAME", "password": "env:NEO4J_PASSWORD", "database": "neo4j", "timeout_s": 30}],
   openlineage: [OpenLineageConfig.type, {"file": "", "url": "", "endpoint": "api/v1/lineage", "api_key": "", "timeout_s": 30}],
+  otel: [OtelConfig.type, {"endpoint": "", "signals": ["traces", "metrics", "logs"], "headers": {}, "timeout_s": 10}],
   watch: [WatchConfig.type, {"poll_s": 900, "jitter": 0.1, "host_pause_s": 1, "debounce_s": 2}],
   pools: [map(bounded(integer, {"ge": 1, "le": 10000})), {}],
   schedules: [bounded(text, {"min": 1, "max": 4096}), "pipelines/schedules"],

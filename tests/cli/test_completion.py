@@ -169,7 +169,8 @@ def test_the_names_of_sinks_are_those_of_the_followers(kfm: Kfm) -> None:
         "accept_weak_storage: true\nattest: {sign_with: env:A}\ncatalog: file:catalog\npages: true\n"
         "worker_receipts: .kfm/workers\ngraph: bolt://127.0.0.1:1\n"
         "neo4j: {user: env:U, password: env:P}\nnetwork: {allow: ['127.0.0.1:1']}\n"
-        "openlineage: {file: events.ndjson, url: 'http://127.0.0.1:1'}\ndatasets: {}\n"
+        "openlineage: {file: events.ndjson, url: 'http://127.0.0.1:1'}\notel: {endpoint: 'http://127.0.0.1:1'}\n"
+        "datasets: {}\n"
     )
     with open_session(load("kfm.yml", {}), mode="write") as session:
         names = [follower.sink.name for follower in followers(session)]

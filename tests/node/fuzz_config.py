@@ -45,7 +45,7 @@ def load(path: str, env: dict[str, str]) -> dict[str, Any]:
 
 # Sections that Python alone looks into further: Node signs nothing, asks no server and has no custodian's key.
 NOT_FOR_NODE = (
-    "policy", "attest", "ledger", "custodians", "catalog", "graph", "neo4j", "openlineage", "pools", "runners",
+    "policy", "attest", "ledger", "custodians", "catalog", "graph", "neo4j", "openlineage", "otel", "pools", "runners",
     "github.repository", "s3", "read_from", "pages", "archive", "public_url", "postgres", "redis", "queue", "workers",
     "execute.cluster", "worker_receipts",
 )  # fmt: skip

@@ -567,7 +567,8 @@ NOT_JSON = {
     "kfm runs signals": "One signal on each line: `signal`, `ts`, `index` (of the ledger), `dataset`, "
     "`partition`, `run_id`, "
     "and `state`, `value` or `uri`; with `--metrics` a list of `name`, `kind`, `help` and `samples` (`labels`, "
-    "`value`; of a histogram `buckets` and `sum`); with `--to` the file, as `written`.",
+    "`value`; of a histogram `buckets` and `sum`); with `--to` the file, as `written`; with `--otlp` how "
+    "many metrics were `sent`.",
     "kfm triggers watch": "A [receipt](../../schemas/receipt.json) on each line, as runs end.",
     "kfm webhooks serve": "One line when it listens: `listening` (where) and `webhooks` (their names).",
     "kfm runners workflow": "YAML, always.",

@@ -94,7 +94,7 @@ FILES: dict[Command, str] = {
     ("runs", "telemetry"): "an export",
     ("alerts", "write"): "an export, with `--to`",
     ("report", "quarter"): "an export, with `--to`",
-    ("runs", "signals"): "an export, with `--to`",
+    ("runs", "signals"): "an export, with `--to` or `--otlp`",
     ("lineage", "graph"): "an export, with `--out`",
     ("lineage", "export"): "an export",
     ("explain",): "an export, with `--out`",

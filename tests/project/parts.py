@@ -53,7 +53,10 @@ TABLE: dict[str, tuple[int, tuple[str, ...]]] = {
     "objectives": (1, ("tests/app/objectives", "tests/app/energy")),
     "scheduling": (2, ("tests/scheduling", "tests/app/daemon", "tests/app/dependencies")),
     "previews": (1, ("tests/app/previews", "tests/app/discovery")),
-    "graph": (1, ("tests/sinks/graph", "tests/delivery", "tests/projections", "tests/app/provenance")),
+    "graph": (
+        1,
+        ("tests/sinks/graph", "tests/sinks/otel", "tests/delivery", "tests/projections", "tests/app/provenance"),
+    ),
     "commands": (1, ("tests/cli", "tests/client")),
     "browser": (1, ("tests/browser",)),
     "runners": (1, ("tests/app/runners",)),

@@ -8,6 +8,7 @@ STANDING = "tests/sinks/graph/test_standing.py"
 NEO4J = "tests/sinks/graph/test_neo4j.py"
 
 CATALOG = "tests/delivery/test_folder.py"
+OTEL = "tests/sinks/otel"
 
 TOLD: dict[str, Bug] = {
     "P6 told in every grammar": Bug(  # a requirement of the toolkit
@@ -28,6 +29,24 @@ TOLD: dict[str, Bug] = {
         'removed = [{**_said(run, key), "removed_by": run.run_id} for key in run.removed]',
         "removed = [_said(run, key) for key in run.removed]",
         f"{NEO4J}::test_runs_sent_twice_out_of_order_and_over_kills_are_there_once[50-1-1]",
+    ),
+    "D13 a trace of each run": Bug(
+        "kfm.projections.otlp.run_trace:_span",
+        'span_id(run.run_id, above) if place else ""',
+        "span_id(run.run_id, above)",
+        f"{OTEL}/test_telemetry.py::test_each_run_is_a_trace_with_one_root_and_one_log_record",
+    ),
+    "D13 the numbers of Prometheus": Bug(
+        "kfm.projections.otlp.metric_points:otlp_metrics",
+        '"counts": list(counts)',
+        '"counts": list(counts)[::-1]',
+        f"{OTEL}/test_telemetry.py::test_the_metrics_are_the_numbers_that_prometheus_reads",
+    ),
+    "D13 nothing of protected data": Bug(
+        "kfm.delivery.run_times:run_times",
+        "shows_steps=run.labels is None",
+        "shows_steps=True",
+        f"{OTEL}/test_canaries.py::test_a_run_about_protected_data_shows_no_step_and_no_count",
     ),
     "O12": Bug(
         "kfm.delivery.catalog_content:Cataloguing._gone_on",

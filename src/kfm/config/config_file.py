@@ -17,7 +17,7 @@ from kfm.config.github_settings import GitHubConfig, check_github
 from kfm.config.graph_settings import Neo4jConfig, check_graph
 from kfm.config.ledger_settings import AttestConfig, LedgerConfig, check_signing
 from kfm.config.network_settings import NetworkConfig, check_host
-from kfm.config.openlineage_settings import OpenLineageConfig, check_openlineage
+from kfm.config.openlineage_settings import OpenLineageConfig, OtelConfig, check_openlineage, check_otel
 from kfm.config.pace_settings import ExecuteConfig, WatchConfig, check_cluster
 from kfm.config.policy_settings import PolicyConfig, check_policy
 from kfm.config.pool_settings import Slots, check_pool, check_pools
@@ -49,6 +49,7 @@ SINKS = (
     ("graph", "graph"),
     ("openlineage.file", "openlineage.file"),
     ("openlineage.url", "openlineage.http"),
+    ("otel.endpoint", "otel"),
 )
 
 
@@ -148,6 +149,9 @@ class Config(Record, frozen=True):
     openlineage: Annotated[OpenLineageConfig, Meta(description="where OpenLineage events of every run go")] = (
         OpenLineageConfig()
     )
+    otel: Annotated[
+        OtelConfig, Meta(description="the collector of OpenTelemetry that gets traces, metrics and logs; Python only")
+    ] = OtelConfig()
     watch: Annotated[WatchConfig, Meta(description="how `kfm triggers watch` polls sources")] = WatchConfig()
     pools: Annotated[
         dict[str, Slots],
@@ -243,6 +247,7 @@ def check(config: Config, document: Document) -> None:
     check_github(document, config.publish, config.github)
     check_graph(document, config.graph, config.neo4j, config.network.allow)
     check_openlineage(document, config.openlineage, config.network.allow)
+    check_otel(document, config.otel, config.network.allow)
     check_signing(document, config.ledger, config.attest)
     if not is_printable(config.artifacts):
         document.refuse(("artifacts",), "holds a control character", "use a plain path")

@@ -126,10 +126,12 @@ def _note(state: State, sink: str, problem: KfmError | None, now: int) -> None:
             return
         before = state.outbox.stopped(sink)
         tries = before.tries + 1 if before else 1
-        from kfm.retries.policy import Policy  # most sinks answer
+        from kfm.retries.http_status import asked_wait_s  # most sinks answer
+        from kfm.retries.policy import Policy
 
-        # Fixed pauses: one process at a time notifies a sink, under its lock.
-        wait = round(Policy(first_s=1, longest_s=LATEST_MS / 1000, jitter=0).wait_s(tries) * 1000)
+        # Fixed pauses, unless the sink asks for a longer one: one process at a time notifies a sink, under its lock.
+        pauses = Policy(first_s=1, longest_s=LATEST_MS / 1000, jitter=0)
+        wait = min(round(pauses.wait_s(tries, asked_s=asked_wait_s(problem, now)) * 1000), LATEST_MS)
         since = before.since if before else rfc3339(now)
         tx.outbox.note_stopped(
             sink, Stopped(tries=tries, since=since, not_before=now + wait, code=problem.code, message=problem.message)

@@ -30,7 +30,7 @@ from kfm.testing.temporary_installation import RUN_FOLDERS, RunResult, TrialInst
 from kfm.testing.trial_failures import failure
 
 NOT_COPIED = (*RUN_FOLDERS, ".git", ".venv", "venv", "node_modules", "__pycache__", ".pytest_cache", ".mypy_cache")
-LEFT_OUT = ("catalog", "graph", "github", "openlineage", "attest", "ledger", "pools", "runners")  # removed
+LEFT_OUT = ("catalog", "graph", "github", "openlineage", "otel", "attest", "ledger", "pools", "runners")  # removed
 MEMORY = "/dev/shm"  # noqa: S108 - small trials run here in a tenth of the time; kills do not need a disk
 SMALL = 16 << 20
 CONFIGS = ("kfm.yml", "kfm.yaml", "kfm.json")

@@ -17,6 +17,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import h3
 import pytest
@@ -31,6 +32,7 @@ from tests.masking.forms import as_csv as points_as_csv
 from tests.masking.notation_forms import Files, Points
 from tests.masking.sites import canaries, rows
 from tests.sampling import stride
+from tests.sinks.otel.receiver import Receiver, attributes, check_traces, configured, receiving
 
 pytestmark = pytest.mark.xdist_group("canaries")  # what they share is made once
 
@@ -200,6 +202,7 @@ class Site:
         self.table[3] = self.table[3] | {"age": "nobody knows"}  # a row that is held
         self.installed = Installation(folder)
         self.terminal = bytearray()
+        self.collected = Receiver()
         for name, text in (("kfm.yml", CONFIG), ("labels.yml", LABELS), ("mask.yml", MASK), ("updaters.py", UPDATERS)):
             (folder / name).write_text(text)
         (folder / "sites.csv").write_bytes(as_csv(self.table))
@@ -370,6 +373,7 @@ LOOKING = (
     ("runs", "signals", "--metrics"),
     ("runs", "signals", "--metrics", "--to", "kfm.prom"),
     *(("energy", *what) for what in ((), ("sites",), ("vault",), ("last",), ("vault", "--json"))),
+    ("runs", "signals", "--metrics", "--otlp"),
     ("slo",),
     ("slo", "show", "sites"),
     ("alerts", "write", "--to", "kfm-rules.yml"),
@@ -383,7 +387,13 @@ CODES = {("mask", "scan", "parcels.csv"): 4, ("audit", "verify"): 68, ("verify",
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     found = Site(tmp_path_factory.mktemp("canaries") / "site", 200)
-    everything(found)
+    with receiving() as receiver:
+        (found.folder / "kfm.yml").write_text(configured(receiver.url) + CONFIG)
+        everything(found)
+    (found.folder / "collected").mkdir()
+    for n, body in enumerate(receiver.raw):
+        (found.folder / "collected" / f"{n}.bin").write_bytes(body)
+    found.collected = receiver
     return found
 
 
@@ -408,6 +418,26 @@ def test_metrics_and_alerts_name_datasets_and_objectives_and_nothing_else(site: 
     }  # fmt: skip
     datasets = {value for label, value in re.findall(r'[{,]([a-z]+)="([^"]*)"', metrics) if label == "dataset"}
     assert {"sites", "vault"} <= datasets <= {"sites", "vault", "parcels", "sketch", "other"}
+
+
+def test_a_collector_hears_of_every_run_and_of_no_place_or_source(site: Site) -> None:
+    check_traces(site.collected)
+    told = [attributes(root) for root in site.collected.roots().values()]
+    ran = {row["run"] for row in site.kfm("runs", "list", "--limit", "0", "--json").data}
+    assert {each["kfm.run_id"] for each in told} == ran
+    assert {"sites", "vault", "parcels", "sketch"} <= {str(each["kfm.dataset"]) for each in told}
+    assert {"success", "failure"} <= {str(each["cicd.pipeline.result"]) for each in told}
+    assert len(site.collected.metrics()) > 20 and len(site.collected.raw) > 30
+    for body in site.collected.raw:
+        assert b"sites.csv" not in body and b"raw.csv" not in body and b"make sense" not in body
+        assert not hits(body, site.canaries + site.typed, encodings)
+    steps = [span for span in site.collected.spans() if span.name == "step"]
+    closed = {bytes(root.trace_id) for root in site.collected.roots().values() if _is_closed(root)}
+    assert steps and not {bytes(span.trace_id) for span in steps} & closed
+
+
+def _is_closed(root: Any) -> bool:
+    return attributes(root)["kfm.dataset"] in ("sites", "vault")
 
 
 def test_no_catalog_event_or_explanation_says_where_a_protected_source_lies(site: Site) -> None:

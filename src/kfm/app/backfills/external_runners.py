@@ -117,6 +117,7 @@ def _package(resolved: Resolved) -> str:
     config = resolved.config
     extras = {
         "bucket": config.objects.startswith("s3:") or config.publish.startswith("s3:"),
+        "otel": bool(config.otel.endpoint),
         "postgres": config.state.startswith("postgresql:"),
         "queue": bool(config.queue),
     }
@@ -261,7 +262,7 @@ def _references(resolved: Resolved) -> Iterator[str]:
         yield config.github.token
     if config.graph:
         yield from (config.neo4j.user, config.neo4j.password)
-    sections = [config.openlineage, config.ledger, config.attest, config.policy]
+    sections = [config.openlineage, config.otel, config.ledger, config.attest, config.policy]
     yield from _strings(msgspec.to_builtins([*sections, config.postgres, config.redis, config.s3]))
     yield from (custodian.key for custodian in config.custodians.values())
     for dataset in config.datasets.values():

@@ -54,7 +54,7 @@ def diagnose(resolved: Resolved, *, deep: bool = False) -> list[CheckResult]:
     found = [
         CheckResult(check="config", ok=False, found=one.message, why=one.hint) for one in resolved.mistakes
     ] + found
-    found += catalog_verdicts(resolved)
+    found += catalog_verdicts(resolved) + otel_verdicts(resolved)
     session = session_on(resolved, "write", open_tables(resolved, "write"))
     try:
         if session.is_new:
@@ -128,6 +128,7 @@ def at_a_glance(session: Session) -> list[CheckResult]:
         contract_verdicts(resolved)
         + places
         + catalog_verdicts(resolved)
+        + otel_verdicts(resolved)
         + key_verdicts(session)
         + label_verdicts(session)
         + closed_verdicts(session)
@@ -166,6 +167,19 @@ def catalog_verdicts(resolved: Resolved) -> list[CheckResult]:
         return []
     found = "jsonschema-rs is not installed: nothing can be promoted"
     return [CheckResult(check="catalog.schemas", ok=False, found=found, why=LACKING)]
+
+
+def otel_verdicts(resolved: Resolved) -> list[CheckResult]:
+    """Return a failure if a collector of OpenTelemetry is configured and the library of its messages is missing."""
+    if not resolved.config.otel.endpoint:
+        return []
+    from kfm.sinks.otlp_collector import LACKING as CURE
+    from kfm.sinks.otlp_collector import is_installed as has_messages
+
+    if has_messages():
+        return []
+    found = "opentelemetry-proto is not installed: nothing is sent to the collector"
+    return [CheckResult(check="otel", ok=False, found=found, why=CURE)]
 
 
 def sink_verdicts(session: Session) -> list[CheckResult]:

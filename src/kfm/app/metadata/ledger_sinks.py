@@ -51,6 +51,10 @@ def followers(session: Session, without: Collection[str] = ()) -> Iterator[Follo
         yield from openlineage_followers(
             session.resolved, session.state, session.objects, partial(sink_lock, session.resolved, session.state)
         )
+    if session.resolved.config.otel.endpoint:
+        from kfm.app.metadata.otel_sink import otel_follower
+
+        yield otel_follower(session, sink_lock(session.resolved, session.state, "otel"))
 
 
 def _pass_over(session: Session) -> set[str]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from kfm.app.session.session import Session
     from kfm.cli.parser import Parser
+    from kfm.config import Resolved
 
 
 ALL = -1
@@ -76,13 +77,15 @@ def _export_arguments(parser: Parser) -> None:
         signals,
         "Show the signals of runs: lifecycle, freshness, waits for pools, sizes and addresses of artifacts",
         "Every event names its entry of the ledger: with --after a collector reads on where it was. --metrics shows\n"
-        "the current numbers in the text that Prometheus reads. Protected data shows neither sizes nor names.",
+        "the current numbers in the text that Prometheus reads, and --metrics --otlp sends them to the collector of\n"
+        "`otel`. Protected data shows neither sizes nor names.",
     )
     event.add_argument("dataset", nargs="*", metavar="DATASET", help="its name in kfm.yml (default: all)")
     event.add_argument("--after", type=int, default=0, metavar="N", help="after this entry of the ledger")
     event.add_argument("--limit", type=int, default=-1, metavar="N", help="of so many runs (default: all)")
     event.add_argument("--metrics", action="store_true", help="current numbers instead of events")
     event.add_argument("--to", default="", metavar="FILE", help="with --metrics: into this file, in one step")
+    event.add_argument("--otlp", action="store_true", help="with --metrics: to the collector of OpenTelemetry")
     telemetry = parser.command(
         "telemetry",
         telemetry_export,
@@ -392,8 +395,12 @@ def signals(options: argparse.Namespace, screen: Screen) -> int:
         raise BadInput("--metrics is of all datasets", hint="leave the names out")
     if options.to and not options.metrics:
         raise BadInput("--to takes metrics", hint="give --metrics, too; send events to a file with >")
+    if options.otlp and (options.to or not options.metrics):
+        raise BadInput("--otlp sends metrics", hint="give --metrics, and no --to; traces and logs follow each run")
     resolved = settings(options)
     names = [known_dataset(options, screen, resolved, name) for name in options.dataset]
+    if options.otlp:
+        return _push(options, screen, resolved)
     with opened(options, screen, "read", resolved) as session:
         if options.to:
             from kfm.app.provenance.explain import write_page
@@ -425,4 +432,17 @@ def signals(options: argparse.Namespace, screen: Screen) -> int:
                     for each in events(session, names, after=options.after, limit=options.limit)
                 ],
             )
+    return 0
+
+
+def _push(options: argparse.Namespace, screen: Screen, resolved: Resolved) -> int:
+    from kfm.app.maintenance.metrics_push import MetricsPush, check_pushed
+
+    check_pushed(resolved)
+    with opened(options, screen, "read", resolved) as session:
+        sent = MetricsPush(session).send()
+    if screen.json:
+        screen.data({"sent": sent})
+    else:
+        screen.say(f"{sent} metrics sent")
     return 0

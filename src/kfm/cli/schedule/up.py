@@ -131,6 +131,7 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
             beside = TickThread(partial(open_session, resolved, log=session.log, clock=session.clock), upkeep, names)
             beside.start()
             stack.callback(beside.end)
+        push = _pushing(stack, session, upkeep, once=options.once)
         kept = Outcome() if options.once else None
         told, follow = teller(session, upkeep.watching, screen, tally, kept), _following(session, upkeep, tally)
         with patience.hearing():
@@ -141,10 +142,37 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
                 return tally.code
             if _once(upkeep, told, patience):
                 follow()
+                push()
                 tell_elsewhere(session, tally, kept, events or [], folder)
                 return tally.code
             screen.say("stopped; what waits is kept")
             return patience.code
+
+
+def _pushing(stack: ExitStack, session: Session, upkeep: Daemon, *, once: bool) -> Callable[[], None]:
+    """Send metrics to the collector of OpenTelemetry, if there is one: once a minute from a thread of its own. Return
+    a function that sends them once at the end of one round. A failure is in the log and delays nothing."""
+    resolved = session.resolved
+    if not resolved.config.otel.endpoint:
+        return lambda: None
+    from kfm.app.maintenance.metrics_push import MetricsPush, are_pushed
+
+    def push() -> None:
+        try:
+            MetricsPush(session).send()
+        except KfmError as problem:
+            session.log.event("metrics.unsent", error=problem)
+
+    if not are_pushed(resolved):
+        return lambda: None
+    if not once:
+        from kfm.app.daemon.metrics_thread import MetricsThread
+
+        opener = partial(open_session, resolved, log=session.log, clock=session.clock)
+        thread = MetricsThread(opener, lambda: not upkeep.stands_by, session.log)
+        thread.start()
+        stack.callback(thread.end)
+    return push
 
 
 def _artifacts(options: argparse.Namespace, resolved: Resolved) -> tuple[str, list[dict[str, Any]] | None]:

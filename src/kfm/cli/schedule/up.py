@@ -132,6 +132,8 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
             beside.start()
             stack.callback(beside.end)
         push = _pushing(stack, session, upkeep, once=options.once)
+        if resolved.config.notify and not options.once:
+            _notify_beside(session, upkeep, stack)
         kept = Outcome() if options.once else None
         told, follow = teller(session, upkeep.watching, screen, tally, kept), _following(session, upkeep, tally)
         with patience.hearing():
@@ -173,6 +175,18 @@ def _pushing(stack: ExitStack, session: Session, upkeep: Daemon, *, once: bool) 
         thread.start()
         stack.callback(thread.end)
     return push
+
+
+def _notify_beside(session: Session, upkeep: Daemon, stack: ExitStack) -> None:
+    """Send notices until the end, in a thread for each receiver."""
+    from kfm.app.daemon.notice_thread import NoticeThread, end_all
+
+    session.notices_apart = True
+    opened = partial(open_session, session.resolved, log=session.log, clock=session.clock)
+    threads = [NoticeThread(name, opened, lambda: upkeep.stands_by, upkeep.add_news) for name in session.config.notify]
+    for thread in threads:
+        thread.start()
+    stack.callback(end_all, threads)
 
 
 def _artifacts(options: argparse.Namespace, resolved: Resolved) -> tuple[str, list[dict[str, Any]] | None]:

@@ -105,7 +105,7 @@ ENERGY_BUGS: dict[str, Bug] = {
         "tests/app/provenance/test_overriding.py::test_a_report_that_can_be_no_amount_is_left_out",
     ),
     "two methods are one sum": Bug(
-        "kfm.projections.energy_sums:EnergyCounts.add",
+        "kfm.projections.reports.energy_sums:EnergyCounts.add",
         "self._joules[method] = self._joules.get(method, 0.0)",
         'self._joules["estimated"] = self._joules.get("estimated", 0.0)',
         f"{RUNS}::test_counters_that_can_be_read_are_measured_and_sums_are_by_method",

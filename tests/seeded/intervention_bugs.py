@@ -48,7 +48,7 @@ INTERVENTIONS: dict[str, Bug] = {
         "test_what_is_closed_above_after_publication_takes_back_what_is_below[restricted]",
     ),
     "a manifest names the first move alone": Bug(
-        "kfm.projections.rollback_manifest:rollback_manifest",
+        "kfm.projections.reports.rollback_manifest:rollback_manifest",
         '"moves": msgspec.to_builtins(receipt.moves),',
         '"moves": msgspec.to_builtins(receipt.moves[:1]),',
         "tests/app/interventions/test_manifests.py::"

@@ -13,7 +13,7 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.signer import SSlibKey
 
 from kfm.model.keys import digest
-from kfm.projections.rollback_manifest import ROLLBACK
+from kfm.projections.reports.rollback_manifest import ROLLBACK
 from tests.app.dependencies.conftest import DOWN, UP, at, written
 from tests.app.interventions.conftest import HEAD, SECOND, made
 from tests.cli.conftest import Kfm

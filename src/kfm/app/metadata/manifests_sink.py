@@ -28,7 +28,7 @@ def manifests_follower(session: Session) -> Follower:
 
 def _letters(session: Session, entries: Sequence[LedgerEntry]) -> Iterator[Letter]:
     from kfm.projections.attestations import envelope_of
-    from kfm.projections.rollback_manifest import manifest_path, rollback_manifest
+    from kfm.projections.reports.rollback_manifest import manifest_path, rollback_manifest
 
     for entry in entries:
         receipt = session.state.ledger.receipt(entry.run_id) if entry.op_type == "rollback" else None

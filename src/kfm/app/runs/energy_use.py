@@ -9,7 +9,7 @@ from kfm.app.runs.resolve import find_thing
 from kfm.app.session.energy_meter import read_grid, run_meter
 from kfm.errors import BadInput
 from kfm.model.reports.energy_report import EnergyReport, MeterStatus
-from kfm.projections.energy_sums import energy_sums, run_energy
+from kfm.projections.reports.energy_sums import energy_sums, run_energy
 from kfm.telemetry.run_meter import HOUR_MS, NO_REGION
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.seeded import explained, planting, recorded
+from tests.seeded import energy_bugs, explained, planting, recorded
 from tests.seeded.kinds import KINDS
 from tests.seeded.planting import Bug
 from tests.seeded.scheduling_claims import SCHEDULING
@@ -284,30 +284,6 @@ CLAIMS: dict[str, Bug] = {
         "        **_energy(context),\n",
         "",
         f"{FIELDS}::test_the_telemetry_of_a_run_says_what_it_did_and_how_long_it_took",
-    ),
-    "D13 coefficient": Bug(
-        "kfm.telemetry.run_meter:RunMeter.told",
-        "cpu_s * self.watts_per_core, _estimated(self.watts_per_core, is_resumed)",
-        "cpu_s * self.watts_per_core, _estimated(12.0, is_resumed)",
-        "tests/app/energy/test_energy.py::test_without_counters_a_run_is_an_estimate_and_says_its_coefficient",
-    ),
-    "D13 carbon": Bug(
-        "kfm.telemetry.run_meter:RunMeter.told",
-        "None if isinstance(factor, str) else kwh * factor.g_per_kwh",
-        "0.0 if isinstance(factor, str) else kwh * factor.g_per_kwh",
-        "tests/app/energy/test_energy.py::test_without_a_region_the_carbon_is_unknown_and_never_guessed",
-    ),
-    "D13 packages": Bug(
-        "kfm.telemetry.rapl:_PACKAGE",
-        "package-[0-9]+(-die-[0-9]+)?",
-        "(package-[0-9]+|psys)",
-        "tests/telemetry/test_rapl.py::test_packages_count_and_their_parts_do_not_count_again",
-    ),
-    "D13 wrap": Bug(
-        "kfm.telemetry.rapl:Package.used_uj",
-        "now - before + self.range_uj",
-        "0",
-        "tests/telemetry/test_rapl.py::test_a_counter_that_wrapped_around_goes_on",
     ),
     "D13 on failure": Bug(
         "kfm.engine.receipt_stage:fail",
@@ -604,6 +580,7 @@ CLAIMS: dict[str, Bug] = {
         "exec make lint",
         "tests/project/test_import_contract.py::test_ci_goes_on_to_make_test_when_there_is_no_apt",
     ),
+    **energy_bugs.CLAIMS,
     **explained.CLAIMS,
     **recorded.CLAIMS,
 }

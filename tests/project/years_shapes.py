@@ -54,7 +54,7 @@ YEARS: dict[str, Shape] = {
             "made": "when the report was made",
             "is_over": "false: the quarter goes on",
             "entries": "entries of the ledger in the quarter",
-            "datasets": "a list of counts by dataset; `energy_wh` and `carbon_g` are null where nothing was measured",
+            "datasets": "a list of counts by dataset; `energy_wh` and `carbon_g` are null where nothing is known",
             "denials": "a list of `dataset`, `rule` and `count`",
             "overrides": "a list of `at`, `dataset`, `what`, `who`, `has_reason`, `until`; null: withheld, or one run",
             "objectives": "a list of `name`, `target`, `actual`, `kept`, null if nothing was counted; null: unreadable",

@@ -13,12 +13,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.seeded import explained, planting, recorded
+from tests.seeded import energy_bugs, explained, planting, recorded
 from tests.seeded.kinds import KINDS
 from tests.seeded.planting import Bug
 from tests.seeded.scheduling_claims import SCHEDULING
 from tests.seeded.source_claims import SOURCES
-from tests.seeded.telemetry_claims import TELEMETRY_CLAIMS
 from tests.seeded.told import TOLD
 
 FIELDS = "tests/engine/test_recorded_fields.py"
@@ -39,7 +38,6 @@ CLAIMS: dict[str, Bug] = {
     **TOLD,
     **SCHEDULING,
     **SOURCES,
-    **TELEMETRY_CLAIMS,
     **KINDS,
     "U1 the same words": Bug(
         "kfm.cli.work.run:arguments",
@@ -280,6 +278,18 @@ CLAIMS: dict[str, Bug] = {
         "repeats = bool(context.trigger.partition) and",
         "repeats = not context.trigger.partition and",
         f"{PARTITIONS}::test_a_commit_that_came_in_between_is_kept_and_the_second_is_assembled_again",
+    ),
+    "D13": Bug(
+        "kfm.engine.telemetry_stage:measure",
+        "        **_energy(context),\n",
+        "",
+        f"{FIELDS}::test_the_telemetry_of_a_run_says_what_it_did_and_how_long_it_took",
+    ),
+    "D13 on failure": Bug(
+        "kfm.engine.receipt_stage:fail",
+        'measure(context, tx, "FAILED", run_id, [problem.code])',
+        "",
+        f"{FIELDS}::test_the_telemetry_of_a_run_that_failed_or_had_nothing_to_do_says_so",
     ),
     "D14": Bug(
         "kfm.engine.run:run",
@@ -570,6 +580,7 @@ CLAIMS: dict[str, Bug] = {
         "exec make lint",
         "tests/project/test_import_contract.py::test_ci_goes_on_to_make_test_when_there_is_no_apt",
     ),
+    **energy_bugs.CLAIMS,
     **explained.CLAIMS,
     **recorded.CLAIMS,
 }

@@ -117,3 +117,30 @@ ENERGY_BUGS: dict[str, Bug] = {
         "tests/app/objectives/test_ledger_counts.py::test_a_note_of_an_older_form_is_counted_again",
     ),
 }
+
+CLAIMS: dict[str, Bug] = {
+    "D13 coefficient": Bug(
+        "kfm.telemetry.run_meter:RunMeter.told",
+        "cpu_s * self.watts_per_core, _estimated(self.watts_per_core, is_resumed)",
+        "cpu_s * self.watts_per_core, _estimated(12.0, is_resumed)",
+        "tests/app/energy/test_energy.py::test_without_counters_a_run_is_an_estimate_and_says_its_coefficient",
+    ),
+    "D13 carbon": Bug(
+        "kfm.telemetry.run_meter:RunMeter.told",
+        "None if isinstance(factor, str) else kwh * factor.g_per_kwh",
+        "0.0 if isinstance(factor, str) else kwh * factor.g_per_kwh",
+        "tests/app/energy/test_energy.py::test_without_a_region_the_carbon_is_unknown_and_never_guessed",
+    ),
+    "D13 packages": Bug(
+        "kfm.telemetry.rapl:_PACKAGE",
+        "package-[0-9]+(-die-[0-9]+)?",
+        "(package-[0-9]+|psys)",
+        "tests/telemetry/test_rapl.py::test_packages_count_and_their_parts_do_not_count_again",
+    ),
+    "D13 wrap": Bug(
+        "kfm.telemetry.rapl:Package.used_uj",
+        "now - before + self.range_uj",
+        "0",
+        "tests/telemetry/test_rapl.py::test_a_counter_that_wrapped_around_goes_on",
+    ),
+}

@@ -306,7 +306,7 @@ class Updater(RunTraits):
 
     def telemetry(self, measured: RunTelemetry) -> RunTelemetry:
         """Return the telemetry of the run, for example with energy: `energy_kwh`, `co2e_g`, `energy_method`. It should
-        be quick; if it raises, the measured values are kept."""
+        be quick; if it raises, the measured values are kept. The method of what it changes begins with `reported:`."""
         return measured
 
     def kept(self, trigger: Trigger, inputs: Sequence[SourceRef]) -> Trigger:  # noqa: ARG002

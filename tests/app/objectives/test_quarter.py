@@ -80,6 +80,7 @@ def recounted(session: Session, begin_ms: int, end_ms: int) -> dict[str, dict[st
         each["care_flags"] += len(entry.governed.findings) if entry.governed is not msgspec.UNSET else 0
         measured = session.state.ledger.telemetry(entry.run_id)
         each["unmeasured"] += measured is None or measured.energy_kwh is None
+        each["without_carbon"] += measured is None or measured.co2e_g is None
         for move in entry.moves:
             if move.ref == "published/rain":
                 back = entry.op_type == "rollback"
@@ -91,7 +92,7 @@ def shown(each: DatasetQuarter) -> dict[str, int]:
     return {key: value for key, value in msgspec.to_builtins(each).items() if key not in NOT_COUNTED and value}
 
 
-NOT_COUNTED = ("dataset", "energy_wh", "carbon_g")
+NOT_COUNTED = ("dataset", "energy_wh", "energy_methods", "carbon_g")
 ACTS = st.lists(
     st.sampled_from(["run", "run", "forced", "bad", "publish", "publish", "back", "withdraw", "freeze", "thaw"]),
     min_size=1,
@@ -187,7 +188,8 @@ def test_the_three_faces_say_the_same_and_no_reason_is_in_any(site: Site) -> Non
     assert lasting["until"] in texts["r.md"] and lasting["until"] in texts["r.html"]
     (rain,) = (each for each in said["datasets"] if each["dataset"] == "rain")
     assert rain["energy_wh"] > 0 and rain["carbon_g"] is None and rain["unmeasured"] == 0 and rain["freezes"] == 1
-    assert re.search(r"^\| rain \| [0-9.e-]+ \| unknown \| 0 \|$", texts["r.md"], re.M)
+    assert rain["energy_methods"] == ["estimated"] and rain["without_carbon"] == 3
+    assert re.search(r"^\| rain \| [0-9.e-]+ \| estimated \| 0 \| unknown \| 3 \|$", texts["r.md"], re.M)
     assert "The ledger has no entry of this quarter." in site.kfm("report", "quarter", "2001-Q1")
 
 

@@ -20,8 +20,10 @@ class DatasetQuarter(Record, frozen=True):
     escalations: int = 0  # ended because a community must decide
     care_flags: int = 0  # rules of protection that ledger entries name
     overrides: int = 0
-    energy_wh: float | None = None  # of what was measured; None: nothing was
-    carbon_g: float | None = None
+    energy_wh: float | None = None  # of the operations whose energy is known; None: of none
+    energy_methods: list[str] = []  # how it is known: measured, estimated, reported; a sum may mix them
+    carbon_g: float | None = None  # of the operations whose carbon is known; None: of none
+    without_carbon: int = 0  # ended operations whose carbon is unknown
     unmeasured: int = 0  # ended operations whose energy is unknown
 
 

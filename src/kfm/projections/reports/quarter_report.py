@@ -10,6 +10,7 @@ import msgspec
 
 from kfm.model import refs
 from kfm.model.canonical import canonical
+from kfm.model.reports.energy_method import method_of
 from kfm.model.reports.quarter_figures import DatasetQuarter, DenialCount, QuarterReport
 from kfm.projections.operation_counts import BAD, BUILDING
 from kfm.projections.reports.report_text import as_page, table
@@ -30,6 +31,7 @@ class QuarterCounts:
         self.entries = 0
         self._datasets: dict[str, Counter[str]] = {}
         self._energy: dict[str, float] = {}
+        self._methods: dict[str, set[str]] = {}
         self._carbon: dict[str, float] = {}
         self._denials: Counter[tuple[str, str]] = Counter()
 
@@ -57,7 +59,10 @@ class QuarterCounts:
             found["unmeasured"] += 1
         else:
             self._energy[name] = self._energy.get(name, 0.0) + telemetry.energy_kwh * _WH_PER_KWH
-        if telemetry is not None and telemetry.co2e_g is not None:
+            self._methods.setdefault(name, set()).add(method_of(telemetry.energy_method, telemetry.energy_kwh))
+        if telemetry is None or telemetry.co2e_g is None:
+            found["without_carbon"] += 1
+        else:
             self._carbon[name] = self._carbon.get(name, 0.0) + telemetry.co2e_g
 
     def datasets(self) -> list[DatasetQuarter]:
@@ -65,8 +70,9 @@ class QuarterCounts:
             DatasetQuarter(
                 dataset=name,
                 energy_wh=self._energy.get(name),
+                energy_methods=sorted(self._methods.get(name, ())),
                 carbon_g=self._carbon.get(name),
-                **{field: found[field] for field in (*_COUNTS, "unmeasured")},
+                **{field: found[field] for field in (*_COUNTS, "without_carbon", "unmeasured")},
             )
             for name, found in sorted(self._datasets.items())
         ]
@@ -130,10 +136,18 @@ def _lines(report: QuarterReport) -> Iterator[str]:
         yield from table(("objective", "target", "actual", "kept"), rows)
     yield from ("## Energy", "")
     measured = [
-        (each.dataset, _number(each.energy_wh), _number(each.carbon_g), str(each.unmeasured))
+        (
+            each.dataset,
+            _number(each.energy_wh),
+            ", ".join(each.energy_methods),
+            str(each.unmeasured),
+            _number(each.carbon_g),
+            str(each.without_carbon),
+        )
         for each in report.datasets
     ]
-    yield from table(("dataset", "Wh", "g CO2e", "operations of unknown energy"), measured)
+    head = ("dataset", "Wh", "how known", "operations of unknown energy", "g CO2e", "operations of unknown carbon")
+    yield from table(head, measured)
     yield from ("## When this report was made", "")
     yield from (f"{report.open_reviews} items waited for a review.", "")
     yield from (

@@ -15,6 +15,7 @@ export const FEATURE_MEMBERS = ["id", "geometry", "bbox"];
 export const ITEM_MEMBERS = ["id", "geometry", "bbox", "collection", "links", "assets", "stac_version", "stac_extensions"];
 export const FILE_NAMES = ["kfm.yml", "kfm.yaml", "kfm.json"];
 export const RESERVED_ENV = ["KFM_ACTOR", "KFM_COLOR", "KFM_CONFIG", "KFM_LOG", "KFM_NOW", "KFM_REASON", "KFM_WORKER_IMAGE"];
+export const Event = literal("burnt", "failed", "held", "late", "published", "review", "withdrawn");
 export const SERVERS = ["postgresql", "redis", "rediss", "s3"];
 export const Format = literal("bytes", "csv", "flatgeobuf", "geojson", "geopackage", "geotiff", "grib2", "json", "ndjson", "netcdf", "parquet", "shapefile", "stac", "text", "zarr");
 export const Zone = literal("processed", "published");
@@ -190,6 +191,14 @@ export const OpenLineageConfig = record("OpenLineageConfig", {
   timeout_s: [bounded(number, {"gt": 0, "le": 31536000}), 30],
 });
 
+export const ReceiverConfig = record("ReceiverConfig", {
+  url: bounded(text, {"min": 1, "max": 4096}),
+  secrets: bounded(list(bounded(text, {"min": 1, "max": 4096})), {"min": 1, "max": 2}),
+  on: bounded(list(literal("burnt", "failed", "held", "late", "published", "review", "withdrawn")), {"min": 1}),
+  datasets: [list(bounded(text, {"min": 1, "max": 4096})), []],
+  timeout_s: [bounded(number, {"gt": 0, "le": 60}), 5],
+});
+
 export const RetentionConfig = record("RetentionConfig", {
   grace: [bounded(text, {"max": 6}), "7d"],
   unchanged_runs: [bounded(text, {"max": 6}), ""],
@@ -343,6 +352,7 @@ export const Config = record("Config", {
   graph: [bounded(text, {"max": 4096}), ""],
   neo4j: [Neo4jConfig.type, {"user": "env:NEO4J_USERNAME", "password": "env:NEO4J_PASSWORD", "database": "neo4j", "timeout_s": 30}],
   openlineage: [OpenLineageConfig.type, {"file": "", "url": "", "endpoint": "api/v1/lineage", "api_key": "", "timeout_s": 30}],
+  notify: [map(ReceiverConfig.type), {}],
   watch: [WatchConfig.type, {"poll_s": 900, "jitter": 0.1, "host_pause_s": 1, "debounce_s": 2}],
   pools: [map(bounded(integer, {"ge": 1, "le": 10000})), {}],
   schedules: [bounded(text, {"min": 1, "max": 4096}), "pipelines/schedules"],

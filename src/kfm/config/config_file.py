@@ -16,6 +16,7 @@ from kfm.config.github_settings import GitHubConfig, check_github
 from kfm.config.graph_settings import Neo4jConfig, check_graph
 from kfm.config.ledger_settings import AttestConfig, LedgerConfig, check_signing
 from kfm.config.network_settings import NetworkConfig, check_host
+from kfm.config.notify_settings import ReceiverConfig, check_notify
 from kfm.config.openlineage_settings import OpenLineageConfig, check_openlineage
 from kfm.config.pace_settings import ExecuteConfig, WatchConfig, check_cluster
 from kfm.config.policy_settings import PolicyConfig, check_policy
@@ -35,6 +36,7 @@ from kfm.config.store_settings import (
 )
 from kfm.config.upstream_datasets import check_indexes, check_promotions, check_reads
 from kfm.config.webhook_settings import WebhookConfig, check_webhook
+from kfm.model.outbox_messages import NOTIFY
 from kfm.model.records import Record
 from kfm.parsing.characters import is_printable
 from kfm.parsing.documents import Document
@@ -146,6 +148,13 @@ class Config(Record, frozen=True):
     openlineage: Annotated[OpenLineageConfig, Meta(description="where OpenLineage events of every run go")] = (
         OpenLineageConfig()
     )
+    notify: Annotated[
+        dict[str, ReceiverConfig],
+        Meta(
+            description="who is told what has happened, by names of your choice; Python only",
+            extra_json_schema={"propertyNames": {"pattern": ID_PATTERN}},
+        ),
+    ] = {}
     watch: Annotated[WatchConfig, Meta(description="how `kfm triggers watch` polls sources")] = WatchConfig()
     pools: Annotated[
         dict[str, Slots],
@@ -264,6 +273,7 @@ def check(config: Config, document: Document) -> None:
     for name, hook in config.webhooks.items():
         with document:
             check_webhook(document, ("webhooks", name), hook, config.datasets)
+    check_notify(document, config.notify, config.datasets, config.network.allow)
 
 
 def with_defaults(config: Config, document: Document) -> Config:
@@ -316,5 +326,15 @@ def _folder(location: str) -> str:
 
 
 def sink_names(config: Config) -> tuple[str, ...]:
-    """Return the names of the configured sinks that follow the ledger."""
+    """Return the names of the configured sinks that a run is complete with. A run does not wait for its notices."""
     return tuple(name for setting, name in SINKS if attrgetter(setting)(config))
+
+
+def notice_sink(receiver: str) -> str:
+    """Return the name of the sink that a receiver of notices is."""
+    return NOTIFY + receiver
+
+
+def follower_names(config: Config) -> tuple[str, ...]:
+    """Return the names of everything that follows the ledger: the sinks, and the receivers of notices."""
+    return (*sink_names(config), *map(notice_sink, config.notify))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from kfm.clock import Clock, rfc3339
 from kfm.errors import Busy, Corrupt, Frozen, KfmError, Refused, Unavailable
 from kfm.model import refs
-from kfm.model.outbox_messages import DeadLetter, Letter, Stopped, is_followed
+from kfm.model.outbox_messages import NOTIFY, STATES, DeadLetter, Letter, Stopped, is_followed
 from kfm.model.ports import Lock, Log, Sink, State, Tx
 from kfm.model.public_run import PublicRun
 from kfm.model.records import LedgerEntry
@@ -27,6 +27,7 @@ LETTERS = 1000  # messages in one batch, unless the sink wants more
 PATIENCE = 1000  # hundredths of a second to wait for another process that notifies the same sink
 TURNS = 3  # in which a report is made again whose lock another process took over meanwhile
 LATEST_MS = 3_600_000  # the longest pause between two tries of a sink that does not answer
+NEVER_MS = 253_402_300_799_000  # the end of the year 9999: until an operator retries it
 
 
 class Follower(NamedTuple):
@@ -39,6 +40,13 @@ class Follower(NamedTuple):
     at_once: int = LETTERS  # messages in one batch
     note: Callable[[Tx], None] = lambda _tx: None  # keeps further notes, in the same transaction
     forget: Callable[[Tx, Sequence[LedgerEntry]], None] = lambda _tx, _entries: None  # removes notes that may be false
+    # Of a sink in which a repetition disturbs people: whether an entry has a message, after which the cursor moves at
+    # once; the messages about states, besides those about entries; whether this pass goes on; and for how many
+    # hundredths of a second it waits for another process.
+    has_message: Callable[[LedgerEntry], bool] | None = None
+    states: Callable[[], Sequence[Letter]] = tuple  # the index of each is below 0; one without a body is not sent
+    goes_on: Callable[[], bool] = lambda: True
+    patience: int = PATIENCE
 
 
 class Progress(NamedTuple):
@@ -50,11 +58,12 @@ class Progress(NamedTuple):
     waiting: int  # entries that wait for a thaw
     dead: list[DeadLetter]
     stopped: Stopped | None
+    states: int = 0  # messages about states that the sink has not received, besides those about entries
 
     @property
     def lag(self) -> int:
-        """Return how many ledger entries the sink has not received."""
-        return self.newest - self.cursor + self.waiting
+        """Return how many ledger entries and states the sink has not received."""
+        return self.newest - self.cursor + self.waiting + self.states
 
 
 def each_run(
@@ -75,7 +84,9 @@ def progress(state: State, sink: str) -> Progress:
     outbox = state.outbox
     newest = _newest(state, outbox.cursor(sink))
     waiting = sum(1 for _ in outbox.waiting(sink))
-    return Progress(sink, outbox.cursor(sink), newest, waiting, list(outbox.dead(sink)), outbox.stopped(sink))
+    dead, stopped = list(outbox.dead(sink)), outbox.stopped(sink)
+    states = max(outbox.cursor(STATES) - outbox.cursor(states_of(sink)), 0) if sink.startswith(NOTIFY) else 0
+    return Progress(sink, outbox.cursor(sink), newest, waiting, dead, stopped, states)
 
 
 def follow(state: State, follower: Follower, clock: Clock, log: Log, *, again: bool = False) -> KfmError | None:
@@ -88,6 +99,8 @@ def follow(state: State, follower: Follower, clock: Clock, log: Log, *, again: b
     stopped = state.outbox.stopped(name)
     if stopped is not None and now < stopped.not_before and not again:
         tried = f"tried {stopped.tries} times since {stopped.since}, next after {rfc3339(stopped.not_before)}"
+        if stopped.not_before >= NEVER_MS:
+            tried = f"stopped since {stopped.since}, and not tried again by itself"
         return Unavailable(
             f"{name}: {stopped.message}",
             hint=f"{tried}; `kfm sinks retry {name}` tries now",
@@ -130,9 +143,12 @@ def _note(state: State, sink: str, problem: KfmError | None, now: int) -> None:
 
         # Fixed pauses: one process at a time notifies a sink, under its lock.
         wait = round(Policy(first_s=1, longest_s=LATEST_MS / 1000, jitter=0).wait_s(tries) * 1000)
+        asked = problem.fields.get("retry_after_s")
+        wait = max(wait, min(asked * 1000, LATEST_MS)) if isinstance(asked, int) else wait
+        not_before = NEVER_MS if problem.fields.get("for_good") else now + wait
         since = before.since if before else rfc3339(now)
         tx.outbox.note_stopped(
-            sink, Stopped(tries=tries, since=since, not_before=now + wait, code=problem.code, message=problem.message)
+            sink, Stopped(tries=tries, since=since, not_before=not_before, code=problem.code, message=problem.message)
         )
 
 
@@ -171,7 +187,7 @@ def taking_turns(follower: Follower, clock: Clock) -> Iterator[Lock]:
     for long."""
     lock = follower.lock()
     try:
-        for _ in range(PATIENCE):
+        for _ in range(follower.patience):
             try:
                 if lock.take():
                     break
@@ -197,6 +213,9 @@ class _Following:
         self._lock: Lock
         self._mixed: Sequence[LedgerEntry] = ()  # entries whose messages came between those of another process
         self._at_once = follower.at_once
+        self._has_message = follower.has_message
+        self._states = follower.states
+        self._goes_on = follower.goes_on
         self._now = now
         self._log = log
 
@@ -207,6 +226,7 @@ class _Following:
             cursor < _newest(self._state, cursor)
             or next(outbox.waiting(name), None) is not None
             or (again and next(outbox.dead(name), None) is not None)
+            or bool(self._new_states())
         )
 
     def all(self, lock: Lock, *, again: bool) -> None:
@@ -217,14 +237,57 @@ class _Following:
             self._mixed = ()
         name, outbox = self._sink.name, self._state.outbox
         if again:
-            self._older([letter.index for letter in outbox.dead(name)])
-        self._older([index for index in outbox.waiting(name) if not self._holds(self._entry(index))])
-        while entries := list(self._state.ledger.entries(after=outbox.cursor(name), limit=ENTRIES)):
+            self._older([letter.index for letter in outbox.dead(name) if letter.index > 0])
+        waiting = [index for index in outbox.waiting(name) if index > 0]
+        self._older([index for index in waiting if not self._holds(self._entry(index))])
+        while self._goes_on() and (entries := self._next(outbox.cursor(name))):
             self._tell(entries)
+        self._tell_states(again=again)
+
+    def _next(self, after: int) -> list[LedgerEntry]:
+        """Return the next entries; if a repetition disturbs people, at most one that has a message, as the last."""
+        found: list[LedgerEntry] = []
+        for entry in self._state.ledger.entries(after=after, limit=ENTRIES):
+            found.append(entry)
+            if self._has_message is not None and self._has_message(entry):
+                break
+        return found
 
     def _older(self, indexes: Sequence[int]) -> None:
-        for at in range(0, len(indexes), ENTRIES):
-            self._tell([self._entry(index) for index in indexes[at : at + ENTRIES]])
+        many = ENTRIES if self._has_message is None else 1
+        for at in range(0, len(indexes), many):
+            if self._goes_on():
+                self._tell([self._entry(index) for index in indexes[at : at + many]])
+
+    def _new_states(self) -> list[Letter]:
+        after = self._state.outbox.cursor(states_of(self._sink.name))
+        return [letter for letter in self._states() if -letter.index > after]
+
+    def _tell_states(self, *, again: bool) -> None:
+        """Send the messages about states one by one, and move their cursor after each."""
+        name, outbox = self._sink.name, self._state.outbox
+        late = {index for index in outbox.waiting(name) if index < 0}
+        if again:
+            late |= {letter.index for letter in outbox.dead(name) if letter.index < 0}
+        older = [letter for letter in self._states() if letter.index in late] if late else []
+        for letter in [*older, *self._new_states()]:
+            if not self._goes_on():
+                return
+            waits, problem = is_frozen(self._state, letter.dataset), None
+            if not waits and letter.body is not None:
+                try:
+                    self._sink.send([letter])
+                except (Refused, Corrupt) as refusal:
+                    problem = refusal
+            with self._state.transaction(durable=False) as tx:
+                if not self._lock.is_held(tx):  # another process has sent it, or will
+                    break
+                tx.outbox.clear(name, letter.index)
+                if waits:
+                    tx.outbox.wait(name, letter.index)
+                if problem is not None:
+                    tx.outbox.bury(name, self._dead(letter, problem))
+                tx.outbox.advance(states_of(name), -letter.index)
 
     def _entry(self, index: int) -> LedgerEntry:
         return next(iter(self._state.ledger.entries(after=index - 1, limit=1)))
@@ -304,7 +367,7 @@ class _Following:
         except Exception as problem:  # raised by a library of the sink, whose message may contain anything
             raise Unavailable(f"it failed ({type(problem).__name__})", hint="see `kfm sinks`") from problem
 
-    def _dead(self, entry: LedgerEntry, problem: KfmError) -> DeadLetter:
+    def _dead(self, entry: LedgerEntry | Letter, problem: KfmError) -> DeadLetter:
         known = next(
             (letter for letter in self._state.outbox.dead(self._sink.name) if letter.index == entry.index), None
         )
@@ -324,6 +387,11 @@ class _Following:
         if _withdraws(entry):
             return False
         return any(is_frozen(self._state, dataset) for dataset in _datasets(entry))
+
+
+def states_of(sink: str) -> str:
+    """Return the name of the cursor of a sink in the messages about states."""
+    return f"{sink}/states"
 
 
 def _newest(state: State, cursor: int) -> int:

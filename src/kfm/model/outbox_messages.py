@@ -10,13 +10,15 @@ from kfm.model.records import LedgerEntry, Record, RefMove, SinkPosition
 
 PUBLIC = "publish"  # the sink that writes the public files
 COUNTS = "counts"  # the name under which the outbox keeps counts of the ledger
+NOTIFY = "notify."  # the start of the names of the receivers of notices
+STATES = "states"  # the name under which the outbox keeps the states that notices are about
 COUNTED_EVERY = 500  # entries of the ledger after which they are kept again
 
 
 class Letter(Record, frozen=True):
     """One message to a sink. It may arrive twice or late: `index` decides which message is newer."""
 
-    index: int  # of its ledger entry: an older message never overwrites a newer one
+    index: int  # of its ledger entry: an older message never overwrites a newer one; below 0: about no entry
     run_id: str
     dataset: str
     key: str  # the subject, the same in every repetition: a path or the id of a run

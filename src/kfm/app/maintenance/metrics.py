@@ -21,7 +21,7 @@ from kfm.app.objectives.ledger_counts import OPERATIONS
 from kfm.app.runs.due_schedules import schedule_statuses
 from kfm.app.runs.freshness import check_targets, judged
 from kfm.clock import parse_instant
-from kfm.config.config_file import sink_names
+from kfm.config.config_file import follower_names
 from kfm.config.upstream_datasets import read_by
 from kfm.delivery.followers import progress
 from kfm.model import refs
@@ -225,7 +225,7 @@ def _sinks(session: Session) -> Iterator[Metric]:
     lags: list[Sample] = []
     dead: list[Sample] = []
     down: list[Sample] = []
-    for each in (progress(session.state, name) for name in sink_names(session.config)):
+    for each in (progress(session.state, name) for name in follower_names(session.config)):
         labels = {"sink": each.name}
         lags.append((labels, float(each.lag)))
         dead.append((labels, float(len(each.dead))))

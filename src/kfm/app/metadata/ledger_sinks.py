@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kfm.app.session.backends import sink_lock
 from kfm.app.session.session import Session
 from kfm.errors import BadInput, KfmError
-from kfm.model.outbox_messages import described, is_followed
+from kfm.model.outbox_messages import NOTIFY, described, is_followed
 
 if TYPE_CHECKING:
     from kfm.delivery.followers import Follower, Progress
@@ -47,6 +47,10 @@ def followers(session: Session, without: Collection[str] = ()) -> Iterator[Follo
         yield from openlineage_followers(
             session.resolved, session.state, session.objects, partial(sink_lock, session.resolved, session.state)
         )
+    if session.resolved.config.notify and NOTIFY not in without:
+        from kfm.app.metadata.notice_sinks import notice_followers
+
+        yield from notice_followers(session)
 
 
 def _pass_over(session: Session) -> set[str]:
@@ -77,10 +81,10 @@ def report_to_sinks(
     session: Session, *, again: bool = False, only: str = "", effects: list[Effect] | None = None
 ) -> list[KfmError]:
     """Report to each sink what it has not received yet, and append its effects to `effects`. Return the problems of
-    the sinks that failed. A dry run only collects the effects."""
+    the sinks that failed. A dry run only collects the effects. People are notified last, when all sinks are done."""
     problems: list[KfmError] = []
     noted = [] if effects is None else effects
-    passed = set() if again or only else _pass_over(session)
+    passed = {NOTIFY, *(() if again or only else _pass_over(session))}
     for follower in followers(session, passed):
         if only in ("", follower.sink.name):
             from kfm.app.metadata.sink_trace import traced
@@ -105,6 +109,10 @@ def report_to_sinks(
 
         if (problem := complete(session)) is not None:
             problems.append(problem)
+    if session.resolved.config.notify and not session.notices_apart:
+        from kfm.app.metadata.notice_sinks import report_notices
+
+        problems += report_notices(session, noted)
     return problems
 
 

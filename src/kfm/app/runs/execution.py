@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from kfm.app.runs.auto_promotion import promote_left, with_promotions
 from kfm.app.runs.run_control import resume_runs, run_trigger
 from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
@@ -88,7 +87,7 @@ def work(session: Session, requests: Iterable[Request], audience: Listener, *, a
     for request in requests:
         audience.begins(request.about)
         try:
-            for receipt in with_promotions(session, request.do(session, tell), tell, note):
+            for receipt in _with_promotions(session, request.do(session, tell), tell, note):
                 outcome.receipts.append(receipt)
                 audience.ended(receipt)
         except Broken:
@@ -97,6 +96,17 @@ def work(session: Session, requests: Iterable[Request], audience: Listener, *, a
             tell(request.about, problem)
     settle_after(session, outcome, audience, all_are_ours=all_are_ours)
     return outcome
+
+
+def _with_promotions(
+    session: Session, receipts: Iterable[Receipt], tell: Tell, note: Callable[[str, str], None]
+) -> Iterable[Receipt]:
+    """Return the receipts, with those of automatic promotions where a dataset has them."""
+    if not any(each.promote == "auto" for each in session.config.datasets.values()):
+        return receipts
+    from kfm.app.runs.auto_promotion import with_promotions
+
+    return with_promotions(session, receipts, tell, note)
 
 
 def settle_after(session: Session, outcome: Outcome, audience: Listener, *, all_are_ours: bool = False) -> None:
@@ -196,6 +206,8 @@ def resume_request(run_id: str = "", *, today: bool = False) -> Request:
 
     def do(session: Session, tell: Tell) -> Iterator[Receipt]:
         if not run_id:
+            from kfm.app.runs.auto_promotion import promote_left
+
             yield from resume_runs(session, tell=tell, today=today)
             yield from promote_left(session, dataset_names(session), tell)
             return

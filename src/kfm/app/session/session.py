@@ -85,6 +85,7 @@ class Session(msgspec.Struct, eq=False, kw_only=True, weakref=True):
     moved: str = ""  # a warning about the places of the state, its objects and its published files
     is_new: bool = False  # no transaction has written the places yet
     retry_budgets: dict[str, SharedBudget] = msgspec.field(default_factory=dict)  # used so far, by operation
+    notices_apart: bool = False  # another thread of this process sends the notices
     made_archive: Archive | None = None  # see `archive`
     made_wake_up: WakeUp | None = None  # see `wake_up`
 
@@ -148,6 +149,10 @@ def open_session(
             if mode == "write" or isinstance(problem, Refused):
                 session.close()
                 raise
+    if resolved.config.notify and mode != "read":
+        from kfm.app.session.receiver_cursors import begin_receivers
+
+        begin_receivers(session)
     return session
 
 

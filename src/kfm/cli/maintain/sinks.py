@@ -1,15 +1,17 @@
-"""kfm sinks: how far each sink has been notified, and what it refused."""
+"""kfm sinks: how far each sink has been notified, what it refused, and a test of the receivers of notices."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from kfm.app.maintenance.maintenance_records import retry_sink
+from kfm.app.maintenance.receiver_trial import try_receivers
 from kfm.app.metadata.ledger_sinks import sink_progress
 from kfm.app.runs.execution import Outcome, settle
 from kfm.app.session.input_checks import one_line
 from kfm.cli.session import Tally, opened, person
-from kfm.errors import EXIT_CODES
+from kfm.errors import EXIT_CODES, BadInput
 
 if TYPE_CHECKING:
     import argparse
@@ -20,17 +22,26 @@ if TYPE_CHECKING:
 
 MORE = """\
 `kfm sinks retry NAME` notifies a sink now, whatever stopped it, and repeats what it refused.
-Exit 69 if a sink is stopped or has refused something."""
+`kfm sinks test [NAME]` sends a test event to the receivers of notices, and says what they answered; with --dry-run
+it shows the event and sends nothing.
+Exit 69 if a sink is stopped or has refused something, or if a receiver does not take the test."""
 
 
 def arguments(parser: Parser) -> None:
-    parser.add_argument("what", nargs="?", choices=("retry",), metavar="retry", help="notify a sink now")
+    parser.add_argument(
+        "what", nargs="?", choices=("retry", "test"), metavar="retry|test", help="notify a sink now, or try receivers"
+    )
     parser.add_argument("sink", nargs="?", default="", metavar="NAME", help="which, e.g. catalog")
+    parser.add_argument("--dry-run", action="store_true", help="with test: show the event, send nothing")
     parser.add_person(reason="notified by an operator")
     parser.set_defaults(handler=sinks)
 
 
 def sinks(options: argparse.Namespace, screen: Screen) -> int:
+    if options.dry_run and options.what != "test":
+        raise BadInput("--dry-run is for `kfm sinks test`", hint="leave it out")
+    if options.what == "test":
+        return _test(options, screen)
     if options.what:
         return _retry(options, screen)
     with opened(options, screen, "read") as session:
@@ -84,3 +95,23 @@ def _retry(options: argparse.Namespace, screen: Screen) -> int:
     if problems:
         return problems[0].exit_code
     return EXIT_CODES["unavailable"] if how.dead else EXIT_CODES["done"]
+
+
+def _test(options: argparse.Namespace, screen: Screen) -> int:
+    """Send a test event to one receiver or to all, and print what each answered."""
+    name, who = options.sink.removeprefix("notify."), person(options)
+    with opened(options, screen, "read" if options.dry_run else "write") as session:
+        found, receipts = try_receivers(session, name, sends=not options.dry_run, **who)
+        if receipts:
+            settle(session, Outcome(receipts), Tally(screen))
+    if screen.json:
+        screen.data(found)
+    elif options.dry_run:
+        for each in found:
+            screen.line(f"{each.sink} would get {json.dumps(each.event)}")
+    else:
+        screen.table(
+            ("sink", "answer", "took it"), [(each.sink, each.answer, "yes" if each.took_it else "no") for each in found]
+        )
+    failed = not options.dry_run and not all(each.took_it for each in found)
+    return EXIT_CODES["unavailable"] if failed else EXIT_CODES["done"]

@@ -1,0 +1,39 @@
+"""Where a new receiver of notices begins: at what happens from now on, not at the first entry of the ledger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kfm.config.config_file import notice_sink
+from kfm.delivery.followers import states_of
+from kfm.model.outbox_messages import STATES
+
+if TYPE_CHECKING:
+    from kfm.app.session.session import Session
+
+RECEIVERS = "receivers"  # the note that names those that have begun
+
+
+def begin_receivers(session: Session) -> None:
+    """Move the cursors of receivers that are new in kfm.yml to the end of the ledger. This comes before the first work
+    of a session, so that a receiver gets all that happens after it was configured. One that was taken out and comes
+    back begins anew."""
+    wanted = sorted(session.config.notify)
+    if _begun(session) == wanted:
+        return
+    with session.state.transaction(durable=False) as tx:
+        begun = _begun(session)
+        newest = next((entry.index for entry in session.state.ledger.entries(reverse=True, limit=1)), 0)
+        for name in wanted:
+            if name not in begun:
+                sink = notice_sink(name)
+                tx.outbox.advance(sink, newest)
+                tx.outbox.advance(states_of(sink), tx.outbox.cursor(STATES))
+        tx.outbox.keep_note(STATES, RECEIVERS, msgspec.json.encode(wanted))
+
+
+def _begun(session: Session) -> list[str]:
+    body = session.state.outbox.note(STATES, RECEIVERS)
+    return [] if body is None else msgspec.json.decode(body, type=list[str])

@@ -24,7 +24,7 @@ Count = Callable[..., None]
 # Everything that reads the configuration, with whatever it needs besides.
 COMMANDS = (
     ("run",), ("run", "--dry-run"), ("run", "rain-gauges", "--force", "--reason", "r"), ("plan", "rain-gauges"),
-    ("catalog", "build"), ("catalog", "show"), ("sinks",), ("reconcile",), ("runs", "signals"),
+    ("catalog", "build"), ("catalog", "show"), ("sinks",), ("sinks", "test"), ("reconcile",), ("runs", "signals"),
     ("explain", "rain-gauges"), ("why-not", "rain-gauges"), ("reproduce", "rain-gauges"),
     ("lineage", "graph"), ("lineage", "upstream", "rain-gauges"), ("lineage", "downstream", "rain-gauges"),
     ("lineage", "export"),

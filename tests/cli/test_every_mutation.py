@@ -162,6 +162,12 @@ def test_every_command_that_changes_something_leaves_an_entry_in_the_ledger(
     Path("catalog").unlink()
     Path("kept").rename("catalog")
     did(("sinks", "retry"), "catalog")
+    said = Path("kfm.yml").read_text()
+    monkeypatch.setenv("KFM_SECRET_HOOK", f"whsec_{'a' * 40}")
+    receiver = "{url: 'http://127.0.0.1:1/', secrets: [env:KFM_SECRET_HOOK], on: [burnt]}"
+    Path("kfm.yml").write_text(f"{said}\nnotify:\n  ops: {receiver}\n")
+    did(("sinks", "test"), code=69)
+    Path("kfm.yml").write_text(said)
     did(("runs", "compact"))
     promise(Path(), "gauges-success", dataset=GAUGES)
     did(("slo", "override"), "gauges-success", "--until", "12h")

@@ -500,13 +500,16 @@ SHAPES: dict[str, Shape] = {
             "sink": "its name",
             "cursor": "the last entry of the ledger that it received",
             "newest": "the last entry of the ledger",
-            "lag": "the number of entries that it has not received",
+            "lag": "the number of entries that it has not received; of a receiver of notices, also of changed states",
             "waiting": "the number of them that wait for a thaw",
             "stopped": "null, or what stops it: `code`, `message`, `since`, `tries`, `not_before`",
-            "dead": "the dead letters: `index`, `run_id`, `dataset`, `code`, `message`, `since`, `tries`",
+            "dead": "the dead letters: `index`, below 0 if it is about a changed state, `run_id`, `dataset`, `code`, "
+            "`message`, `since`, `tries`",
         },
         many=True,
-        about="With `retry`: an object with `sink`, `cursor`, `lag`, `stopped` and `dead`.",
+        about="With `retry`: an object with `sink`, `cursor`, `lag`, `stopped` and `dead`. With `test`: a list of objects "
+        "with `sink`, `event` (the CloudEvent), `answer` (a status, or why there is none; empty in a dry run) and "
+        "`took_it`.",
     ),
     "kfm reconcile": Shape(
         {

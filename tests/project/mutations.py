@@ -68,6 +68,7 @@ LEAVES: dict[Command, Left] = {
     ("attest",): Left("attest"),
     ("reconcile", "--repair"): Left("repair", "if something differed that can be repaired; before the first change"),
     ("sinks", "retry"): Left("sinks", "if the sink took something that it did not have; no sink follows it"),
+    ("sinks", "test"): Left("sinks", "one for each receiver, before the test event is sent; no sink follows it"),
     ("breakers", "open"): Left("breakers", "before the change"),
     ("breakers", "close"): Left("breakers", "before the change"),
     ("budgets", "close"): Left("budgets", "before the change"),
@@ -139,7 +140,7 @@ def commands(
     parser: argparse.ArgumentParser | None = None, above: Command = ()
 ) -> Iterator[tuple[Command, str | None]]:
     """Every command of the parser, with its default reason: None if it takes none, empty if it wants one. `retry`,
-    `--repair`, `open`, `close` and `reset` change what the same command without them only shows."""
+    `test`, `--repair`, `open`, `close` and `reset` change what the same command without them only shows."""
     parser = parser or build()
     below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     for action in below:
@@ -152,7 +153,7 @@ def commands(
         changes = [*(action.choices or ()), *action.option_strings]
         if above in (("sinks",), ("reconcile",), ("breakers",), ("budgets",)):
             for word in changes:
-                if word in ("retry", "--repair", "open", "close", "reset"):
+                if word in ("retry", "test", "--repair", "open", "close", "reset"):
                     yield (*above, word), parser.get_default("default_reason")
 
 

@@ -50,7 +50,7 @@ TABLE: dict[str, tuple[int, tuple[str, ...]]] = {
     "queue": (1, ("tests/app/jobs_queue",)),
     "retries": (1, ("tests/retries",)),
     "move": (1, ("tests/app/move", "tests/app/backup", "tests/app/interventions", "tests/app/gc")),
-    "objectives": (1, ("tests/app/objectives",)),
+    "objectives": (1, ("tests/app/objectives", "tests/app/notices")),
     "scheduling": (2, ("tests/scheduling", "tests/app/daemon", "tests/app/dependencies")),
     "previews": (1, ("tests/app/previews", "tests/app/discovery")),
     "graph": (1, ("tests/sinks/graph", "tests/delivery", "tests/projections", "tests/app/provenance")),

@@ -245,11 +245,14 @@ class _Following:
         self._tell_states(again=again)
 
     def _next(self, after: int) -> list[LedgerEntry]:
-        """Return the next entries; if a repetition disturbs people, at most one that has a message, as the last."""
+        """Return the next entries. If a repetition disturbs people, an entry that has a message comes alone."""
         found: list[LedgerEntry] = []
         for entry in self._state.ledger.entries(after=after, limit=ENTRIES):
+            is_alone = self._has_message is not None and self._has_message(entry)
+            if is_alone and found:
+                break
             found.append(entry)
-            if self._has_message is not None and self._has_message(entry):
+            if is_alone:
                 break
         return found
 
@@ -356,16 +359,24 @@ class _Following:
         return []
 
     def _hand_over(self, entries: Sequence[LedgerEntry]) -> None:
+        refusal: Refused | None = None
         try:
             letters = iter(self._letters(entries))
             while some := list(islice(letters, self._at_once)):
                 if any(self._holds(entry) for entry in entries):
                     raise Frozen("frozen meanwhile")
-                self._sink.send(some)
+                try:
+                    self._sink.send(some)
+                except Refused as problem:
+                    if self._has_message is None:
+                        raise
+                    refusal = refusal or problem  # the other messages of this entry are sent
         except KfmError:
             raise
         except Exception as problem:  # raised by a library of the sink, whose message may contain anything
             raise Unavailable(f"it failed ({type(problem).__name__})", hint="see `kfm sinks`") from problem
+        if refusal is not None:
+            raise refusal
 
     def _dead(self, entry: LedgerEntry | Letter, problem: KfmError) -> DeadLetter:
         known = next(

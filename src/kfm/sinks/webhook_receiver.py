@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Sequence
@@ -98,13 +99,16 @@ def _post(url: str, headers: dict[str, str], body: bytes, seconds: float) -> Ans
         connection = http.client.HTTPSConnection(host, port, timeout=seconds, context=context)
     else:
         connection = http.client.HTTPConnection(host, port, timeout=seconds)
-    end = threading.Timer(seconds, _hang_up, (connection,))
+    is_over = threading.Event()
+    end = threading.Timer(seconds, _hang_up, (connection, is_over))
     end.daemon = True
     end.start()
     try:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         connection.request("POST", target, body=body, headers=headers)
         answer = connection.getresponse()
+        if is_over.is_set():  # the connection was ended inside the headers, which looks like their end
+            raise TimeoutError
         return Answer(answer.status, answer.getheader("retry-after") or "")
     except (OSError, http.client.HTTPException, ValueError) as problem:
         raise Unavailable(
@@ -115,9 +119,8 @@ def _post(url: str, headers: dict[str, str], body: bytes, seconds: float) -> Ans
         connection.close()
 
 
-def _hang_up(connection: http.client.HTTPConnection) -> None:
+def _hang_up(connection: http.client.HTTPConnection, is_over: threading.Event) -> None:
     """End a request from another thread: what it waits for fails then."""
-    import socket
-
+    is_over.set()
     with suppress(OSError, AttributeError):  # it is not connected yet, or no longer
         connection.sock.shutdown(socket.SHUT_RDWR)

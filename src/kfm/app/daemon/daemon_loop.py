@@ -214,8 +214,14 @@ class Daemon:
 
     def news(self) -> list[str]:
         """Return new messages for the operator, each once."""
-        said, self._news = self._news, []
+        said = []
+        while self._news:  # another thread may add one meanwhile
+            said.append(self._news.pop(0))
         return said
+
+    def add_news(self, line: str) -> None:
+        """Add a message for the operator; from any thread."""
+        self._news.append(line)
 
     def _sweep(self) -> Iterator[Receipt]:
         """Remove previews that were not built for a long time; yield the receipts."""

@@ -40,9 +40,11 @@ PATIENCE = 20  # hundredths of a second to wait for another process that sends t
 _PREFIX, _SHORTEST, _LONGEST = b"whsec_", 24, 64  # of a secret, as Standard Webhooks writes it
 
 
-def notice_followers(session: Session) -> Iterator[Follower]:
-    """Yield a follower for each receiver."""
+def notice_followers(session: Session, only: str = "") -> Iterator[Follower]:
+    """Yield a follower for each receiver, or for one."""
     for name, said in session.config.notify.items():
+        if only not in ("", name):
+            continue
         sink = receiver(session, name, said)
         yield Follower(
             sink,
@@ -150,10 +152,10 @@ def webhook_secret(resolved: Resolved, reference: str) -> Secret:
     return secret
 
 
-def report_notices(session: Session, effects: list[Effect]) -> list[KfmError]:
-    """Send what is pending to all receivers, each in a thread of its own, and append the effects. Return the problems.
-    A slow receiver delays no other, and this by little more than its `timeout_s`."""
-    dry, found = session.mode != "write", list(notice_followers(session))
+def report_notices(session: Session, effects: list[Effect], only: str = "") -> list[KfmError]:
+    """Send what is pending to one receiver, or to all, each in a thread of its own, and append the effects. Return the
+    problems. A slow receiver delays no other, and this by little more than its `timeout_s`."""
+    dry, found = session.mode != "write", list(notice_followers(session, only))
     results: list[tuple[list[Effect], KfmError | None]] = [([], None) for _ in found]
 
     def send(at: int) -> None:

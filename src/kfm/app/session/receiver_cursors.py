@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 import msgspec
 
 from kfm.config.config_file import notice_sink
 from kfm.delivery.followers import states_of
 from kfm.model.outbox_messages import STATES
-
-if TYPE_CHECKING:
-    from kfm.app.session.session import Session
+from kfm.model.ports import State
 
 RECEIVERS = "receivers"  # the note that names those that have begun
 
 
-def begin_receivers(session: Session) -> None:
+def begin_receivers(state: State, receivers: Collection[str]) -> None:
     """Move the cursors of receivers that are new in kfm.yml to the end of the ledger. This comes before the first work
     of a session, so that a receiver gets all that happens after it was configured. One that was taken out and comes
     back begins anew."""
-    wanted = sorted(session.config.notify)
-    if _begun(session) == wanted:
+    wanted = sorted(receivers)
+    if _begun(state) == wanted:
         return
-    with session.state.transaction(durable=False) as tx:
-        begun = _begun(session)
-        newest = next((entry.index for entry in session.state.ledger.entries(reverse=True, limit=1)), 0)
+    with state.transaction(durable=False) as tx:
+        begun = _begun(state)
+        newest = next((entry.index for entry in state.ledger.entries(reverse=True, limit=1)), 0)
         for name in wanted:
             if name not in begun:
                 sink = notice_sink(name)
@@ -34,6 +32,6 @@ def begin_receivers(session: Session) -> None:
         tx.outbox.keep_note(STATES, RECEIVERS, msgspec.json.encode(wanted))
 
 
-def _begun(session: Session) -> list[str]:
-    body = session.state.outbox.note(STATES, RECEIVERS)
+def _begun(state: State) -> list[str]:
+    body = state.outbox.note(STATES, RECEIVERS)
     return [] if body is None else msgspec.json.decode(body, type=list[str])

@@ -152,7 +152,7 @@ def open_session(
     if resolved.config.notify and mode != "read":
         from kfm.app.session.receiver_cursors import begin_receivers
 
-        begin_receivers(session)
+        begin_receivers(session.state, resolved.config.notify)
     return session
 
 

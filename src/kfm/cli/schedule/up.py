@@ -131,6 +131,8 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
             beside = TickThread(partial(open_session, resolved, log=session.log, clock=session.clock), upkeep, names)
             beside.start()
             stack.callback(beside.end)
+        if resolved.config.notify and not options.once:
+            _notify_beside(session, upkeep, stack)
         kept = Outcome() if options.once else None
         told, follow = teller(session, upkeep.watching, screen, tally, kept), _following(session, upkeep, tally)
         with patience.hearing():
@@ -145,6 +147,18 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
                 return tally.code
             screen.say("stopped; what waits is kept")
             return patience.code
+
+
+def _notify_beside(session: Session, upkeep: Daemon, stack: ExitStack) -> None:
+    """Send notices until the end, in a thread for each receiver."""
+    from kfm.app.daemon.notice_thread import NoticeThread, end_all
+
+    session.notices_apart = True
+    opened = partial(open_session, session.resolved, log=session.log, clock=session.clock)
+    threads = [NoticeThread(name, opened, lambda: upkeep.stands_by, upkeep.add_news) for name in session.config.notify]
+    for thread in threads:
+        thread.start()
+    stack.callback(end_all, threads)
 
 
 def _artifacts(options: argparse.Namespace, resolved: Resolved) -> tuple[str, list[dict[str, Any]] | None]:

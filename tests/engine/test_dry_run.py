@@ -68,14 +68,12 @@ DRY: tuple[tuple[str, ...], ...] = (
     ("freeze", "gauges", "--dry-run"), ("slo", "override", "gauges-success", "--until", "1h", "--dry-run"),
     ("thaw", "--dry-run"), ("thaw", "halves", "--dry-run"),
     ("preview", "publish", "main", "--approved", "sha256:" + "0" * 64, "--dry-run"),
-    ("preview", "sweep", "--dry-run"),
+    ("preview", "sweep", "--dry-run"), ("sinks", "test", "--dry-run"),
     ("protect", "data/rain_gauges.csv", "--custodian", "society", "--dry-run"),
     ("add", "data/rain_gauges.csv", "--name", "more", "--dry-run"),
     ("remove", "halves", "--dry-run"),
     ("labels", "set", "dataset:gauges", "--sensitivity", "closed", "--care", "open", "--dry-run"),
-    ("plan", "gauges"),
-    ("plan", "halves", "--json"),
-    ("plan", "gauges", "--check"),
+    ("plan", "gauges"), ("plan", "halves", "--json"), ("plan", "gauges", "--check"),
 )  # fmt: skip
 LOOKING: tuple[tuple[str, ...], ...] = (
     ("runs", "list"),
@@ -252,6 +250,7 @@ def standing(name: str, folder: Path, server: Server, elsewhere: str = "") -> In
     site = small(folder, server.port, elsewhere or state)
     with (folder / "kfm.yml").open("a") as config:
         config.write("webhooks: {gauges: {datasets: [gauges], secrets: ['file:secret']}}\n")
+        config.write("notify: {ops: {url: 'http://127.0.0.1:9/', secrets: ['file:secret'], on: [burnt]}}\n")
     (folder / "secret").write_text("9f2c4e6a8b0d1f3e5c7a9b8d6f4e2c0a")
     (folder / "secret").chmod(0o600)
     (folder / "message.json").write_text(MESSAGE)

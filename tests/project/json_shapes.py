@@ -507,9 +507,9 @@ SHAPES: dict[str, Shape] = {
             "`message`, `since`, `tries`",
         },
         many=True,
-        about="With `retry`: an object with `sink`, `cursor`, `lag`, `stopped` and `dead`. With `test`: a list of objects "
-        "with `sink`, `event` (the CloudEvent), `answer` (a status, or why there is none; empty in a dry run) and "
-        "`took_it`.",
+        about="With `retry`: an object with `sink`, `cursor`, `lag`, `stopped` and `dead`. With `test`: a list of "
+        "objects with `sink`, `event` (the CloudEvent), `answer` (a status, or why there is none; empty in a dry "
+        "run) and `took_it`.",
     ),
     "kfm reconcile": Shape(
         {

@@ -22,6 +22,7 @@ from tests.seeded.job_bugs import JOB_BUGS
 from tests.seeded.lineage_bugs import LINEAGE
 from tests.seeded.mended import MENDED
 from tests.seeded.move_bugs import MOVES
+from tests.seeded.notice_bugs import NOTICE_BUGS
 from tests.seeded.objective_bugs import OBJECTIVE_BUGS
 from tests.seeded.partitions import PARTITIONS
 from tests.seeded.planting import Bug
@@ -51,6 +52,7 @@ BUGS: dict[str, Bug] = {
     **COLLECTIONS,
     **ADDED,
     **JOB_BUGS,
+    **NOTICE_BUGS,
     **OBJECTIVE_BUGS,
     **QUEUED,
     **BUCKETS,

@@ -114,12 +114,14 @@ CATALOGUE = (
     StateTable(
         "outbox", "for each published dataset, what was last reported to each sink, and whether a report is pending; "
         "for each sink, why it stopped, its dead letters, and the entries that wait for a thaw; the runs that a sink "
-        "has yet to follow, and the completions of the others; for each backfill, its progress",
+        "has yet to follow, and the completions of the others; for each backfill, its progress; the states that "
+        "notices are about",
         "`told/` or `due/`, the sink and the dataset; `sink/` and the sink; `dead/` or `wait/`, the sink and a number; "
         "`pending/` and the number in the ledger; `complete/` and the run's id; "
-        "`told/backfill/`, its name and `cursor` or a number; `told/layout/` and the dataset",
+        "`told/backfill/`, its name and `cursor` or a number; `told/layout/` and the dataset; "
+        "`told/states/` and `known` or `receivers`",
         "SinkPosition, PublicLayout, Stopped, DeadLetter, PendingRun, Completion (in a DSSE envelope if it is signed), "
-        "or `{}` where something is pending or waits; Progress, and one character for each partition",
+        "or `{}` where something is pending or waits; Progress, and one character for each partition; KnownStates",
     ),
     StateTable(
         "leases", "the worker on each piece of work, with the fencing tokens", "the updater and the dataset", Lease,

@@ -15,13 +15,15 @@ import io
 import lzma
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import h3
 import pytest
 
 from kfm.cli.parser import COMMANDS
+from tests.app.notices.receivers import SECRET as HOOK
+from tests.app.notices.receivers import Receiver, receiver_lines, receiving
 from tests.app.objectives.site import promise
 from tests.cli.protected import as_csv, as_geojson
 from tests.engine.installations import Answer, Installation
@@ -179,14 +181,15 @@ class InShards(Copy):
 # What is there before anything is run: what it says is the steward's own.
 GIVEN = {"sites.csv", "raw.csv", "parcels.csv", "seed.csv", "kfm.yml", "labels.yml", "mask.yml", "updaters.py"}
 GIVEN |= {"slos/sites.yml"}
-SECRET = {"KFM_SECRET_SOCIETY": KEY}
+SECRET = {"KFM_SECRET_SOCIETY": KEY, "KFM_SECRET_HOOK": HOOK}
 
 
 class Site:
     """An installation over the canaries, and all that its commands wrote to the terminal."""
 
-    def __init__(self, folder: Path, count: int) -> None:
+    def __init__(self, folder: Path, count: int, receiver: Receiver) -> None:
         folder.mkdir()
+        self.receiver = receiver
         self.folder = folder
         # Others in the vault: bytes that are known as restricted are restricted wherever they are read.
         apart = [one._replace(trinomial="23" + one.trinomial[2:]) for one in canaries(count // 2, seed=5)]
@@ -200,7 +203,8 @@ class Site:
         self.table[3] = self.table[3] | {"age": "nobody knows"}  # a row that is held
         self.installed = Installation(folder)
         self.terminal = bytearray()
-        for name, text in (("kfm.yml", CONFIG), ("labels.yml", LABELS), ("mask.yml", MASK), ("updaters.py", UPDATERS)):
+        config = f"{CONFIG}notify:\n{receiver_lines(receiver.url)}"
+        for name, text in (("kfm.yml", config), ("labels.yml", LABELS), ("mask.yml", MASK), ("updaters.py", UPDATERS)):
             (folder / name).write_text(text)
         (folder / "sites.csv").write_bytes(as_csv(self.table))
         (folder / "raw.csv").write_bytes(as_csv(self.vault))
@@ -261,7 +265,9 @@ class Site:
             name = str(path.relative_to(self.folder))
             if path.is_file() and name not in GIVEN and "__pycache__" not in name:
                 found[name] = path.read_bytes()
-        return {**found, "the names": "\n".join(found).encode(), "the terminal": bytes(self.terminal)}
+        notices = b"\n".join(repr(each.headers).encode() + each.body for each in self.receiver.got)
+        names = "\n".join(found).encode()
+        return {**found, "the names": names, "the terminal": bytes(self.terminal), "the notices": notices}
 
     def public_rows(self) -> list[dict[str, str]]:
         """Of every version that the public folder has."""
@@ -380,10 +386,11 @@ CODES = {("mask", "scan", "parcels.csv"): 4, ("audit", "verify"): 68, ("verify",
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    found = Site(tmp_path_factory.mktemp("canaries") / "site", 200)
-    everything(found)
-    return found
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with receiving() as receiver:
+        found = Site(tmp_path_factory.mktemp("canaries") / "site", 200, receiver)
+        everything(found)
+        yield found
 
 
 def test_nothing_that_is_left_shows_a_place_or_a_site(site: Site) -> None:
@@ -407,6 +414,16 @@ def test_metrics_and_alerts_name_datasets_and_objectives_and_nothing_else(site: 
     }  # fmt: skip
     datasets = {value for label, value in re.findall(r'[{,]([a-z]+)="([^"]*)"', metrics) if label == "dataset"}
     assert {"sites", "vault"} <= datasets <= {"sites", "vault", "parcels", "sketch", "other"}
+
+
+def test_notices_of_every_kind_of_event_name_no_protected_source(site: Site) -> None:
+    kinds = {each.kind for each in site.receiver.got}
+    assert kinds >= {"run.failed", "version.pending", "version.published", "version.withdrawn"}
+    assert kinds >= {"review.wanted", "budget.burnt"}
+    assert "rows.held" not in kinds  # one row is, and its receipt does not show that either
+    told = site.left()["the notices"]
+    assert b"sites.csv" not in told and b"raw.csv" not in told and HOOK.encode() not in told
+    assert all(each.is_signed_with(HOOK) for each in site.receiver.got)
 
 
 def test_no_catalog_event_or_explanation_says_where_a_protected_source_lies(site: Site) -> None:
@@ -464,9 +481,10 @@ def test_whoever_has_the_key_reads_what_is_sealed(site: Site) -> None:
 
 @pytest.mark.long
 def test_the_same_of_a_thousand_places(tmp_path: Path) -> None:
-    found = Site(tmp_path / "site", 1000)
-    everything(found)
-    assert found.leaks() == {}
+    with receiving() as receiver:
+        found = Site(tmp_path / "site", 1000, receiver)
+        everything(found)
+        assert found.leaks() == {}
 
 
 def test_the_ids_of_a_preview_are_those_of_the_run(site: Site) -> None:

@@ -69,9 +69,8 @@ def sinks(options: argparse.Namespace, screen: Screen) -> int:
         screen.table(("sink", "reported up to", "behind", "refused", "kept by"), rows)
         for each in found:
             for letter in each.dead:
-                screen.say(
-                    f"{each.name}: entry {letter.index} ({letter.run_id}) since {letter.since}: {letter.message}"
-                )
+                what = f"entry {letter.index} ({letter.run_id})" if letter.index > 0 else f"notice {letter.run_id}"
+                screen.say(f"{each.name}: {what} since {letter.since}: {letter.message}")
         if not found:
             screen.say("no sink is configured")
     bad = any(each.stopped is not None or each.dead for each in found)

@@ -90,37 +90,40 @@ class WebhookReceiver:
 
 def _post(url: str, headers: dict[str, str], body: bytes, seconds: float) -> Answer:
     """Send one request on a connection of its own, without redirects or proxies. All of it together takes at most so
-    many seconds, however slowly the other side sends."""
+    many seconds, also the search for the address, and however slowly the other side sends."""
     parts = urlsplit(url)
-    host, port = parts.hostname or "", parts.port
-    connection: http.client.HTTPConnection
-    if parts.scheme == "https":
-        context = ssl.create_default_context()
-        connection = http.client.HTTPSConnection(host, port, timeout=seconds, context=context)
-    else:
-        connection = http.client.HTTPConnection(host, port, timeout=seconds)
-    is_over = threading.Event()
-    end = threading.Timer(seconds, _hang_up, (connection, is_over))
-    end.daemon = True
-    end.start()
-    try:
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.request("POST", target, body=body, headers=headers)
-        answer = connection.getresponse()
-        if is_over.is_set():  # the connection was ended inside the headers, which looks like their end
-            raise TimeoutError
-        return Answer(answer.status, answer.getheader("retry-after") or "")
-    except (OSError, http.client.HTTPException, ValueError) as problem:
-        raise Unavailable(
-            f"{parts.netloc} does not answer ({type(problem).__name__})", hint="check the endpoint"
-        ) from problem
-    finally:
-        end.cancel()
-        connection.close()
+    connection = _connection(parts.scheme, parts.hostname or "", parts.port, seconds)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    found: list[Answer | str] = []
+
+    def exchange() -> None:
+        try:
+            connection.request("POST", target, body=body, headers=headers)
+            answer = connection.getresponse()
+            found.append(Answer(answer.status, answer.getheader("retry-after") or ""))
+        except (OSError, http.client.HTTPException, ValueError) as problem:
+            found.append(type(problem).__name__)
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=exchange, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    answer = found[0] if found else "TimeoutError"
+    if not found:
+        _hang_up(connection)
+    if isinstance(answer, str):
+        raise Unavailable(f"{parts.netloc} does not answer ({answer})", hint="check the endpoint")
+    return answer
 
 
-def _hang_up(connection: http.client.HTTPConnection, is_over: threading.Event) -> None:
-    """End a request from another thread: what it waits for fails then."""
-    is_over.set()
+def _connection(scheme: str, host: str, port: int | None, seconds: float) -> http.client.HTTPConnection:
+    if scheme != "https":
+        return http.client.HTTPConnection(host, port, timeout=seconds)
+    return http.client.HTTPSConnection(host, port, timeout=seconds, context=ssl.create_default_context())
+
+
+def _hang_up(connection: http.client.HTTPConnection) -> None:
+    """End an exchange that takes too long: what its thread waits for fails then, and nobody hears it."""
     with suppress(OSError, AttributeError):  # it is not connected yet, or no longer
         connection.sock.shutdown(socket.SHUT_RDWR)

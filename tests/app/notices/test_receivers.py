@@ -238,6 +238,40 @@ def test_a_slow_receiver_gets_the_rest_in_the_next_pass(tmp_path: Path, receiver
     assert receiver.kinds == ["version.pending"] * 3 and progress_of(site).lag == 0
 
 
+def test_no_command_fails_because_of_a_receiver_and_each_says_what_is_wrong(
+    site: Site, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    receiver.always = status(500)
+    monkeypatch.chdir(site.folder)
+    assert main(["run", "rain"]) == 0
+    assert main(["resume"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert len(receiver.got) >= 1
+    assert all(
+        "a receiver of notices was not told yet: notify.ops: 127.0.0.1" in line for line in said if "500" in line
+    )
+    assert sum("answers 500" in line for line in said) == 2
+
+
+def test_what_waits_for_a_thaw_comes_with_it_and_a_withdrawal_before(site: Site, receiver: Receiver) -> None:
+    site.run()
+    site.operate("promote")
+    receiver.take()
+    receiver.always = status(503)
+    site.run(text=WELL)
+    receiver.take()
+    receiver.always = status(204)
+    site.operate("freeze", params={"scope": "rain"})
+    site.advance(hours=1)
+    site.settle()
+    assert receiver.got == [] and progress_of(site).waiting > 0
+    site.operate("rollback", params={"to": "nothing"})
+    assert receiver.take() == ["version.withdrawn"]
+    site.operate("thaw", params={"scope": "rain"})
+    site.settle()
+    assert receiver.take() == ["version.pending"] and progress_of(site).waiting == 0
+
+
 # -- kills and crowds
 
 

@@ -15,7 +15,7 @@ from kfm.app.session.session import Session
 from kfm.delivery.public_files import RECEIPTS
 from kfm.errors import Broken, Conflict, Frozen, KfmError, kind_of
 from kfm.model import refs
-from kfm.model.outbox_messages import PUBLIC
+from kfm.model.outbox_messages import NOTIFY, PUBLIC
 from kfm.model.records import Effect, LedgerEntry, Receipt
 
 Tell = Callable[[str, KfmError], None]
@@ -32,15 +32,18 @@ class Request(NamedTuple):
 class Undelivered(NamedTuple):
     """A result that is durable but not delivered to the public files or a sink. `ours` is false if another command left
     it. With `is_change` false nothing that was committed is pending, only receipts, signed heads and messages about
-    runs that changed nothing."""
+    runs that changed nothing; with `is_notice` only a message to a receiver of notices."""
 
     dataset: str
     problem: KfmError
     ours: bool
     is_change: bool = True
+    is_notice: bool = False
 
     @property
     def message(self) -> str:
+        if self.is_notice:
+            return f"done and delivered, but a receiver of notices was not told yet: {self.problem.message}"
         if self.is_change:
             return f"committed, but not delivered yet, do not repeat it: {self.problem.message}"
         return f"every change is delivered, only records of runs are not yet: {self.problem.message}"
@@ -143,7 +146,9 @@ def undelivered(session: Session, is_ours: Callable[[str], bool], *, of_sinks: b
     for dataset, problem in {(each[0], str(each[1])): each for each in session.undelivered}.values():
         yield Undelivered(dataset, problem, is_ours(dataset), bool(dataset) or is_change)
     for problem in session.sink_problems:
-        yield Undelivered("", problem, of_sinks, next(session.state.outbox.pending(), None) is not None)
+        is_notice = problem.message.startswith(NOTIFY)  # no command fails because of a receiver
+        is_change = not is_notice and next(session.state.outbox.pending(), None) is not None
+        yield Undelivered("", problem, of_sinks and not is_notice, is_change, is_notice)
 
 
 def _is_change_pending(session: Session) -> bool:

@@ -6,11 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import pytest
+
+from kfm.app.runs.run_control import run_trigger
+from kfm.app.runs.trigger_request import new_trigger
 from tests.app.notices.receivers import SAID, SECRET, Receiver, Site, receiver_lines, receiving
 
 FAST = SAID + "watch: {{poll_s: 0.5, debounce_s: 0}}\n"
@@ -47,6 +52,28 @@ def test_a_receiver_that_hangs_delays_neither_runs_nor_the_other_receiver(tmp_pa
             process.wait()
 
 
+def test_the_end_does_not_wait_for_a_receiver_that_hangs(
+    tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kfm.app.daemon import notice_thread
+
+    monkeypatch.setattr(notice_thread, "STOP_S", 0.05)
+    goes = threading.Event()
+    receiver.always = lambda _handler, _got: goes.wait(30)
+    site = Site(tmp_path, receiver_lines(receiver.url, more=", timeout_s: 30"))
+    site.settle()
+    thread = notice_thread.NoticeThread("ops", site.open, lambda: False, lambda _line: None, pause_s=0.01)
+    thread.start()
+    with site.open() as session:
+        run_trigger(session, new_trigger(session, "rain"))
+    until(lambda: receiver.got)
+    notice_thread.end_all([thread])
+    assert thread.is_alive()
+    goes.set()
+    thread.join(30)
+    assert not thread.is_alive()
+
+
 def _runs(site: Site) -> int:
     with site.open("read") as session:
         return sum(entry.outcome == "done" for entry in session.state.ledger.entries())
@@ -75,8 +102,6 @@ def test_the_thread_sends_once_more_when_it_ends_and_not_while_another_process_l
     site: Site, receiver: Receiver
 ) -> None:
     from kfm.app.daemon.notice_thread import NoticeThread, end_all
-    from kfm.app.runs.run_control import run_trigger
-    from kfm.app.runs.trigger_request import new_trigger
 
     waits: list[str] = ["version.pending"]
     for stands_by, kinds in ((True, []), (False, waits)):

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from kfm.clock import SystemClock
+from kfm.delivery.public_runs import public_run
 from kfm.model import refs
 from kfm.operations.move_updater import NOTHING
+from kfm.projections.notices import run_notices
+from tests.abilities import lacking
 from tests.app.notices.receivers import OTHER, SECRET, Receiver, Site, receiver_lines, signature
 from tests.app.objectives.site import promise
 
@@ -98,6 +103,40 @@ def test_two_secrets_give_two_signatures_and_a_changed_secret_counts_from_the_ne
     monkeypatch.setenv("KFM_SECRET_HOOK", OTHER)
     site.run(text=WELL)
     assert receiver.got[2].is_signed_with(OTHER) and not receiver.got[2].is_signed_with(SECRET)
+
+
+def test_the_library_of_standard_webhooks_verifies_every_notice(tmp_path: Path, receiver: Receiver) -> None:
+    try:
+        from standardwebhooks import Webhook, WebhookVerificationError
+    except ImportError:
+        lacking("standardwebhooks is not installed: `make lint` installs it")
+    site = Site(tmp_path, receiver_lines(receiver.url, more=", secrets: [env:KFM_SECRET_HOOK, env:KFM_SECRET_OTHER]"))
+    site.clock = SystemClock()  # the library takes no old timestamp
+    site.run()
+    site.operate("promote")
+    assert len(receiver.got) == 2
+    for got in receiver.got:
+        for secret in (SECRET, OTHER):
+            assert Webhook(secret).verify(got.body, got.headers) == got.event
+        with pytest.raises(WebhookVerificationError):
+            Webhook(SECRET).verify(got.body.replace(b"rain", b"snow"), got.headers)
+
+
+def test_a_rollback_that_takes_others_along_gives_a_notice_for_each_dataset(site: Site, receiver: Receiver) -> None:
+    site.run()
+    site.operate("promote")
+    with site.open("read") as session:
+        entry = next(iter(session.state.ledger.entries(reverse=True)))
+        run = public_run(session.state, session.objects, entry, parts=False)
+    (move,) = run.moves
+    other = msgspec.structs.replace(move, ref="published/snow", before=move.after, after="")
+    back = msgspec.structs.replace(run, op="rollback", moves=(move, other))
+    found = list(run_notices(back))
+    assert [(each.event, each.datasets, each.body["data"]["version"]) for each in found] == [
+        ("withdrawn", ("rain",), move.after),
+        ("withdrawn", ("snow",), ""),
+    ]
+    assert len({each.body["id"] for each in found}) == 2
 
 
 def test_a_receiver_gets_only_its_events_of_its_datasets(tmp_path: Path, receiver: Receiver) -> None:

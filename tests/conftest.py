@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socketserver
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -23,6 +24,15 @@ from tests.servers import stand_in
 
 _recorder = recording.Recorder()
 _DEFAULTS = config_file.with_defaults
+_listen = socketserver.TCPServer.server_activate
+ACCEPT_S = 5.0
+
+
+def _listening(server: socketserver.TCPServer) -> None:
+    """Let no server of the tests wait for ever for a caller that went away before it was accepted: nothing would stop
+    that server any more, and its test would never end."""
+    _listen(server)
+    server.socket.settimeout(ACCEPT_S)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -50,6 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]  # settings of whoever starts the tests are none of theirs
     os.environ["KFM_REASON"] = "a test"  # or each of their many commands would have to say why
     config_file.with_defaults = _without_pages
+    socketserver.TCPServer.server_activate = _listening  # type: ignore[method-assign]
     if stand_in.WANTED:
         stand_in.install()
     sampling.everything = config.option.markexpr != "not long"

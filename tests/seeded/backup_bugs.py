@@ -54,7 +54,7 @@ BACKUPS: dict[str, Bug] = {
     ),
     "a restored installation is not frozen": Bug(
         f"{BACKUP}.restore:_take_into_force",
-        '(*acts, ("freeze", "global", dict[str, str]()))',
+        '(*acts, (Freeze(), "global", {}))',
         "acts",
         f"{TESTS}::test_a_backup_restores_on_another_machine_and_is_frozen",
     ),

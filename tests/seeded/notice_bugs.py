@@ -29,8 +29,8 @@ NOTICE_BUGS: dict[str, Bug] = {
     ),
     "Retry-After is not heard": Bug(
         f"{FOLLOWERS}:_note",
-        "wait = max(wait, min(asked * 1000, LATEST_MS)) if isinstance(asked, int) else wait",
-        "pass",
+        "asked_s=asked_wait_s(problem, now)",
+        "asked_s=None",
         f"{RECEIVERS}::test_retry_after_makes_the_pause_longer",
     ),
     "a receiver that is gone is tried for ever": Bug(

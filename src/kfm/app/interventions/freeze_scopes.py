@@ -34,7 +34,7 @@ def _made_by(session: Session, name: str) -> list[str]:
     """Return the datasets whose `updater:` in kfm.yml is this, or whose current version an updater of this id made. No
     code is loaded: a freeze works while the code does not."""
     found = {dataset for dataset, said in session.config.datasets.items() if said.updater == name}
-    for ref, version in session.state.refs.all("processed/"):
+    for ref, version in session.state.refs.all(refs.PROCESSED):
         dataset = refs.parse(ref).dataset
         made = session.state.ledger.version(dataset, version) if version else None
         run = session.state.runs.get(made.run_id) if made is not None else None

@@ -69,6 +69,15 @@ def test_drift_has_an_exit_code_and_can_be_repaired(published: Kfm) -> None:
     assert published("reconcile").code == 0 and public.is_file() and lost.is_file()
 
 
+@pytest.mark.parametrize("name", ["Old stuff", ".git", "con", "x" * 70])
+def test_a_folder_that_no_dataset_can_have_is_left_alone(published: Kfm, name: str) -> None:
+    folder = Path("catalog", name)
+    folder.mkdir()
+    (folder / "collection.json").write_text("{}")
+    assert published("reconcile").code == 0 and published("catalog", "build").code == 0
+    assert (folder / "collection.json").read_text() == "{}"
+
+
 def test_a_sink_that_is_kept_fails_no_run_and_says_so_where_it_is_asked(published: Kfm) -> None:
     assert published("sinks").code == 0
     shutil.rmtree("catalog")

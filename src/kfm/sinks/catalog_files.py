@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kfm.errors import Conflict, StorageFailed
+from kfm.errors import BadInput, Conflict, StorageFailed
 from kfm.fsio import storage_failed
+from kfm.model.names import check_id
 from kfm.model.outbox_messages import Letter
 from kfm.sinks.file_tree import FileTree, Recognises
 
@@ -71,7 +72,7 @@ class CatalogFiles:
 
     def datasets(self, recognises: Recognises) -> list[str]:
         """Return the datasets of which a collection is there that KFM wrote, whoever published them."""
-        found = {f"{name}/{COLLECTION}": name for name in self._tree.folders()}
+        found = {f"{name}/{COLLECTION}": name for name in self._tree.folders() if _is_dataset(name)}
         there = [path for path, at in zip(found, self._tree.digests_of(list(found)), strict=True) if at is not None]
         unknown = self._tree.unknown(there, recognises)
         return [found[path] for path in there if path not in unknown]
@@ -110,3 +111,11 @@ class CatalogFiles:
     def _why(self, problem: OSError) -> StorageFailed:
         failed = storage_failed(problem, "write the catalog")
         return StorageFailed(failed.message, hint="make room or fix the folder; `kfm sinks retry catalog` tries again")
+
+
+def _is_dataset(folder: str) -> bool:
+    """Return whether a folder may be that of a dataset. Folders with other names are not KFM's: they are left alone."""
+    try:
+        return bool(check_id(folder, "folder"))
+    except BadInput:
+        return False

@@ -174,4 +174,4 @@ def test_the_names_of_sinks_are_those_of_the_followers(kfm: Kfm) -> None:
     )
     with open_session(load("kfm.yml", {}), mode="write") as session:
         names = [follower.sink.name for follower in followers(session)]
-        assert len(names) == len(SINKS) == 7 and tuple(names) == sink_names(session.config)
+        assert len(names) == len(SINKS) == 8 and tuple(names) == sink_names(session.config)

@@ -43,6 +43,7 @@ def test_a_stage_that_takes_its_work_from_there_is_found() -> None:
 def test_the_context_of_a_run_is_its_work_its_world_and_its_guards() -> None:
     assert set(RunContext.__struct_fields__) == {
         *("work", "world", "guards", "started_ms", "log", "stage", "reached"),
+        "metering",  # of its energy; it begins before the first stage and ends in every case
         "damaged",  # stored bytes that are missing or altered: the claim and the receipt must agree on them
         *("grids", "described"),  # what the readers of grids saw while they checked them, for the metadata
     }

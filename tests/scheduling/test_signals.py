@@ -54,7 +54,9 @@ class Site:
         found = {}
         for line in lines(self.session):
             if not line.startswith("#"):
-                assert re.fullmatch(r'[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? -?[0-9.e+]+', line), line
+                assert re.fullmatch(r'[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? -?[0-9.]+(e[+-][0-9]+)?', line), (
+                    line
+                )
                 name, _, value = line.rpartition(" ")
                 found[name] = float(value)
         return found

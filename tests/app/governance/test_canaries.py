@@ -191,9 +191,9 @@ SECRET = {"KFM_SECRET_SOCIETY": KEY, "KFM_SECRET_HOOK": HOOK}
 class Site:
     """An installation over the canaries, and all that its commands wrote to the terminal."""
 
-    def __init__(self, folder: Path, count: int, receiver: Receiver) -> None:
+    def __init__(self, folder: Path, count: int, receiver: Receiver | None = None) -> None:
         folder.mkdir()
-        self.receiver = receiver
+        self.receiver = receiver or Receiver("")
         self.folder = folder
         # Others in the vault: bytes that are known as restricted are restricted wherever they are read.
         apart = [one._replace(trinomial="23" + one.trinomial[2:]) for one in canaries(count // 2, seed=5)]
@@ -208,7 +208,7 @@ class Site:
         self.installed = Installation(folder)
         self.terminal = bytearray()
         self.collected = Collector()
-        config = f"{CONFIG}notify:\n{receiver_lines(receiver.url)}"
+        config = f"{CONFIG}notify:\n{receiver_lines(receiver.url)}" if receiver is not None else CONFIG
         for name, text in (("kfm.yml", config), ("labels.yml", LABELS), ("mask.yml", MASK), ("updaters.py", UPDATERS)):
             (folder / name).write_text(text)
         (folder / "sites.csv").write_bytes(as_csv(self.table))

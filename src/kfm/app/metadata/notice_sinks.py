@@ -186,6 +186,6 @@ def probe_receiver(session: Session, name: str) -> tuple[Letter, WebhookReceiver
         names = ", ".join(session.config.notify) or "none"
         raise BadInput("there is no receiver of this name", hint=f"the section notify of kfm.yml has: {names}")
     at = rfc3339(session.clock.now_ms())
-    id = f"msg_test_{os.urandom(12).hex()}"
+    id = f"msg_test_{os.urandom(12).hex() if session.mode == 'write' else 'dry_run'}"
     letter = Letter(index=0, run_id=id, dataset="", key=id, body=probe(id, at))
     return letter, receiver(session, name, said)

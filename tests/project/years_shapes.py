@@ -44,6 +44,7 @@ YEARS: dict[str, Shape] = {
             "rows": "rows of the state",
             "objects": "objects that are files",
             "withdrawn": "datasets whose public files have moved on since the backup",
+            "unseen": "datasets of which nothing public shows whether they were withdrawn since the backup",
         }
     ),
     "kfm report quarter": Shape(

@@ -100,7 +100,7 @@ def address_fault(url: str, allow: tuple[str, ...]) -> tuple[str, str]:
     found = re.match(
         r"(https?)://((?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?)((?:/[A-Za-z0-9._-]+)*)/?\Z", url
     )
-    if found is None:
+    if found is None or not _has_host_and_port(url):
         return "is not an address", "write https://HOST or https://HOST:PORT, without user, password or query"
     place = found[2].lower()
     host = place if place.endswith("]") else place.rpartition(":")[0] or place
@@ -108,3 +108,14 @@ def address_fault(url: str, allow: tuple[str, ...]) -> tuple[str, str]:
     if found[1] == "http" and not local and not {host, place} & {each.lower() for each in allow}:
         return "is not encrypted", "use https, or name the host in network.allow if the network is yours"
     return "", ""
+
+
+def _has_host_and_port(url: str) -> bool:
+    """Return whether a library will find a host and a port in an address: no port beyond 65535, no broken IPv6."""
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

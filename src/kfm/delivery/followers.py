@@ -282,6 +282,10 @@ class _Following:
                     self._sink.send([letter])
                 except (Refused, Corrupt) as refusal:
                     problem = refusal
+                except KfmError:
+                    raise
+                except Exception as failure:  # raised by a library of the sink, whose message may contain anything
+                    raise Unavailable(f"it failed ({type(failure).__name__})", hint="see `kfm sinks`") from failure
             with self._state.transaction(durable=False) as tx:
                 if not self._lock.is_held(tx):  # another process has sent it, or will
                     break

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kfm.app.backup.backup_place import open_place
+from kfm.app.backup.backup_place import lock_for, open_place
 from kfm.app.backup.backup_record import LEAST, MOST, chosen, pieces_of, read_record
 from kfm.app.move.table_copy import total_of
 from kfm.app.session.session import open_session
@@ -288,3 +288,49 @@ def test_a_newer_backup_is_refused(site: str, place: str) -> None:
     record.write_text(record.read_text().replace('"backup":1', '"backup":2'))
     with pytest.raises((Refused, Corrupt), match="newer"):
         read_record(open_place(resolved_in(site), place), name)
+
+
+def test_a_dataset_of_which_nothing_public_is_found_is_named_and_stays_frozen(site: str, place: str) -> None:
+    taken(site, place)
+    assert kfm(site, "rollback", "rain", "--to", "nothing", "--reason", "asked by the community").code == 0
+    other = new_machine(site)
+    shutil.copytree(os.path.join(site, "public"), os.path.join(other, "public"))
+    path = Path(other, "kfm.yml")
+    path.write_text(path.read_text().replace("publish: file:public", "publish: file:pubilc"))
+    answer = kfm(other, "restore", place)
+    assert answer.code == 0 and "rain: nothing at file:pubilc shows whether it was withdrawn" in answer.err
+    assert "the backup was taken while kfm.yml said publish: file:public" in answer.err
+    assert "everything is frozen" in answer.err and not os.path.exists(os.path.join(other, "pubilc/datasets/rain"))
+
+
+def test_the_objects_of_an_installation_are_no_place_for_a_backup(large: str, place: str) -> None:
+    other = new_machine(large, "theirs")
+    assert kfm(other, "run").code == 0
+    objects = os.path.join(other, ".kfm/objects")
+    before = sorted(files_at(other, FILES))
+    assert before
+    answer = kfm(large, "backup", objects, "--keep", "1")
+    assert answer.code == 3 and "holds files by digest, and no backup; name an empty place" in answer.err
+    assert sorted(files_at(other, FILES)) == before and not os.path.exists(os.path.join(objects, "backups"))
+
+
+def test_a_backup_that_was_interrupted_goes_on_at_its_place(large: str, place: str) -> None:
+    first = taken(large, place)
+    for record in Path(place, "backups").glob("*.json"):
+        record.unlink()  # as a kill before the record leaves it
+    assert taken(large, place)["new"] < first["new"], "what is there is used"
+
+
+@pytest.mark.parametrize("where", ["catalog/b", "link/b"])
+def test_a_backup_does_not_lie_where_readers_look(site: str, where: str) -> None:
+    os.symlink(os.path.join(site, "public"), os.path.join(site, "link"))
+    path = Path(site, "kfm.yml")
+    path.write_text("catalog: file:catalog\n" + path.read_text())
+    answer = kfm(site, "backup", os.path.join(site, where))
+    assert answer.code == 3 and "a backup does not lie in" in answer.err
+
+
+def test_two_addresses_of_one_place_have_one_lock(site: str, place: str) -> None:
+    resolved = resolved_in(site)
+    names = {lock_for(open_place(resolved, url)) for url in (place, f"file:{place}", f"file:{place}/", place + "/.")}
+    assert len(names) == 1

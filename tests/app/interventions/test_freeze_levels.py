@@ -140,3 +140,24 @@ def test_what_met_amber_names_the_thaw_that_opens_it_and_the_ref_that_waits(publ
         assert " hotfix/tops from nothing to " in published("triggers", "list").out
         assert published("thaw", *scope, "--catch-up", "none", "--reason", "go").code == 0
         assert kept(published) == []
+
+
+def waiting(kfm: Kfm) -> int:
+    return sum(each["state"] == "waiting" for each in kfm("triggers", "list", "--json").data)
+
+
+def test_a_thaw_drops_no_request_that_it_does_not_release(published: Kfm) -> None:
+    assert published("freeze", "tops", "--reason", "look").code == 0
+    assert published("run", "tops").code == 5 and waiting(published) == 1
+    assert published("freeze", "--reason", "look at everything").code == 0
+    assert published("thaw", "--catch-up", "none", "--reason", "go").code == 0
+    assert waiting(published) == 1, "tops is frozen by itself"
+    assert published("freeze", "tops", "--level", "amber", "--reason", "look").code == 0
+    assert published("thaw", "tops", "--level", "amber", "--catch-up", "none", "--reason", "go").code == 0
+    assert waiting(published) == 1, "tops is red still"
+    assert published("thaw", "deep", "--catch-up", "none", "--reason", "go").code == 0
+    assert published("thaw", "tops", "--reason", "go").code == 0 and waiting(published) == 1
+    assert published("thaw", "tops", "--catch-up", "none", "--reason", "it is open already").code == 0
+    assert waiting(published) == 1, "nothing was frozen"
+    assert published("freeze", "tops", "--reason", "look").code == 0
+    assert published("thaw", "tops", "--catch-up", "none", "--reason", "go").code == 0 and waiting(published) == 0

@@ -114,3 +114,20 @@ def test_with_a_key_list_two_sign_the_thaw_of_all_its_datasets(site: Kfm) -> Non
     signed = site("review", "approve", request, "--key", "../safe/sue.key", "--reason", "fine")
     assert signed.code == 0, signed.err
     assert set(states(site).values()) == {(False, False)}
+
+
+def test_a_dataset_that_its_updater_has_not_made_yet_is_frozen_too(site: Kfm) -> None:
+    path = Path("kfm.yml")
+    path.write_text(path.read_text() + OWN.format("three"))
+    assert site("freeze", "updater/own-maker", "--reason", "look").code == 0
+    assert frozen(site) == {"one", "two", "three"}
+
+
+def test_while_kfm_yml_has_a_mistake_no_updater_can_be_frozen(site: Kfm) -> None:
+    path = Path("kfm.yml")
+    right = path.read_text()
+    path.write_text(right.replace("    updater: updaters.py:Own\n", "    updatr: updaters.py:Own\n", 1))
+    answer = site("freeze", "updater/own-maker", "--reason", "look")
+    assert answer.code == 3 and "`kfm freeze` stops everything" in answer.err
+    path.write_text(right)
+    assert frozen(site) == set()

@@ -106,3 +106,11 @@ def test_a_folder_of_manifests_that_is_public_or_taken_is_refused(signing: Kfm, 
     config.write_text(config.read_text().replace("ATTEST}", f"ATTEST, manifests: {place}}}"))
     answer = signing("status")
     assert answer.code == 3 and "attest.manifests" in answer.err and "write .kfm/manifests" in answer.err
+
+
+def test_a_manifest_is_not_written_where_readers_look_however_that_is_spelt(signing: Kfm) -> None:
+    config = Path("kfm.yml")
+    config.write_text(config.read_text().replace("ATTEST}", f"ATTEST, manifests: {Path('public/m').absolute()}}}"))
+    answer = signing("rollback", "tops", "--reason", "it was wrong")
+    assert "`attest.manifests` lies in file:public, which is public" in answer.err
+    assert not Path("public/m").exists()

@@ -187,6 +187,24 @@ def test_a_dataset_is_late_once_and_in_time_again_once_whatever_restarts(site: S
     assert receiver.take() == ["dataset.late"]
 
 
+@pytest.mark.parametrize("mistake", ["objectives", "target"])
+def test_a_mistake_in_one_target_hides_no_other_and_is_said(site: Site, receiver: Receiver, mistake: str) -> None:
+    site.run()
+    site.operate("promote")
+    receiver.take()
+    if mistake == "objectives":
+        (site.folder / "slos").mkdir()
+        (site.folder / "slos/a.yml").write_text("x:\n")
+    else:
+        path = site.folder / "kfm.yml"
+        path.write_text(path.read_text().replace("title: Snow", "title: Snow\n    freshness: {max_age: 26 hours}"))
+    site.advance(hours=27)
+    session = site.settle()
+    (problem,) = session.sink_problems
+    assert "notices of late data and spent budgets are incomplete" in problem.message and problem.hint
+    assert receiver.take() == ["dataset.late"]
+
+
 def test_what_becomes_late_while_the_receiver_is_down_comes_later_in_order(site: Site, receiver: Receiver) -> None:
     from tests.app.notices.receivers import status
 

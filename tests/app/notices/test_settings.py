@@ -31,6 +31,8 @@ def line(url: str = URL, secrets: str = "[env:HOOK]", on: str = "[failed]", more
         (line(url="http://hooks.example.org/kfm"), "notify.ops.url is not encrypted; use https"),
         (line(url="https://u:p@hooks.example.org/"), "notify.ops.url is not an address"),
         (line(url="hooks.example.org"), "notify.ops.url is not an address"),
+        (line(url="https://hooks.example.org:84443/kfm"), "notify.ops.url is not an address"),
+        (line(url="https://[::1::2]/kfm"), "notify.ops.url is not an address"),
         (line(secrets="[whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw]"), "notify.ops.secrets[0] is not a reference"),
         (line(secrets="[]"), "notify.ops.secrets"),
         (line(secrets="[env:A, env:B, env:C]"), "notify.ops.secrets"),

@@ -87,6 +87,8 @@ def _taken(resolved: Resolved, place: BackupPlace, clock: Clock, progress: Progr
         installation = digest(first[1])
         check_same(place, installation)
         check_ledger(resolved, upgraded(tables, state_format), clock, "of this state")
+        if not place.records.is_begun():
+            place.records.begin()
         copy = _Copy(place, progress)
         kept = tuple(copy.table(tables, table) for table in COPIED)
         last = next(tables.scan("ledger", reverse=True, limit=1))
@@ -116,7 +118,8 @@ def _taken(resolved: Resolved, place: BackupPlace, clock: Clock, progress: Progr
 
 
 def check_same(place: BackupPlace, installation: str) -> None:
-    """Raise Refused if the newest backup there is of another installation."""
+    """Raise Refused if the newest backup there is of another installation, or if something else is there."""
+    place.check_foreign()
     names = place.records.names()
     if names and read_record(place, names[-1]).installation != installation:
         raise Refused(f"{place.url} holds backups of another installation", hint="name a place of its own")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kfm.store.stored_objects import StoredObjects
 
 RECORDS = "backups"
+BEGUN = "begun"  # among the records: a first backup was begun at this place
 
 
 class Records(Protocol):
@@ -37,14 +38,31 @@ class Records(Protocol):
 
     def remove(self, name: str) -> None: ...
 
+    def is_begun(self) -> bool:
+        """Return whether a first backup was begun here."""
+
+    def begin(self) -> None:
+        """Note that a first backup begins."""
+
 
 class BackupPlace:
     """A place of backups. `url` is its address as kfm.yml would write it."""
 
-    def __init__(self, url: str, objects: StoredObjects, records: Records) -> None:
+    def __init__(self, url: str, objects: StoredObjects, records: Records, same: str) -> None:
+        """`same` is one text for all addresses of this place."""
         self.url = url
+        self.same = same
         self._objects = objects
         self.records = records
+
+    def check_foreign(self) -> None:
+        """Raise Refused if there are bytes that no backup wrote, such as the objects of an installation: `--keep` would
+        take them for what an interrupted backup left."""
+        if not self.records.names() and not self.records.is_begun() and self.known():
+            raise Refused(
+                f"{self.url} holds files by digest, and no backup",
+                hint="name an empty place; these may be the objects of an installation",
+            )
 
     def known(self) -> set[str]:
         """Return the digests of all bytes that are there, by their names alone."""
@@ -69,12 +87,21 @@ class BackupPlace:
 
 def lock_for(place: BackupPlace) -> str:
     """Return the name of the lock that a process of this installation holds while it changes what is at this place."""
-    return f"backup-{digest(place.url.encode())[7:19]}"
+    return f"backup-{digest(place.same.encode())[7:19]}"
 
 
 class _FolderRecords:
     def __init__(self, folder: str) -> None:
         self._folder = folder
+
+    def is_begun(self) -> bool:
+        return os.path.exists(os.path.join(self._folder, BEGUN))
+
+    def begin(self) -> None:
+        with failing_as_storage("begin the backup"):
+            REAL.make_dirs(self._folder, 0o700)
+            write_apart(REAL, os.path.join(self._folder, BEGUN), [b""], mode=0o600)
+            REAL.sync_dir(self._folder)
 
     def names(self) -> list[str]:
         try:
@@ -104,6 +131,12 @@ class _FolderRecords:
 class _BucketRecords:
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
+
+    def is_begun(self) -> bool:
+        return self._bucket.read(f"{RECORDS}/{BEGUN}") is not None
+
+    def begin(self) -> None:
+        self._bucket.create(f"{RECORDS}/{BEGUN}", b"begun\n", {"Content-Type": "text/plain"})
 
     def names(self) -> list[str]:
         found = (each.path for each in self._bucket.below(RECORDS))
@@ -137,21 +170,28 @@ def open_place(resolved: Resolved, url: str) -> BackupPlace:
     except BadInput as problem:
         raise BadInput("this is no place for a backup", hint="name a folder, or s3://BUCKET/PREFIX") from problem
     scheme, path = resolved.location(url)
+    path = os.path.realpath(path) if scheme == "file" else path.rstrip("/")
+    same = f"{scheme}:{path}"
     _check_apart(resolved, scheme, path)
     nothing = StoredState(MemoryTables(), _no_time)
     if scheme == "s3":
         from kfm.app.session.servers import bucket_at, open_bucket_objects
 
-        return BackupPlace(url, open_bucket_objects(resolved, url, nothing), _BucketRecords(bucket_at(resolved, url)))
-    return BackupPlace(url, FileObjects(path, nothing), _FolderRecords(os.path.join(path, RECORDS)))
+        records = _BucketRecords(bucket_at(resolved, url))
+        return BackupPlace(url, open_bucket_objects(resolved, url, nothing), records, same)
+    return BackupPlace(url, FileObjects(path, nothing), _FolderRecords(os.path.join(path, RECORDS)), same)
 
 
 _no_time: Callable[[], int] = lambda: 0  # noqa: E731 - nothing at this place depends on the time
 
 
 def _check_apart(resolved: Resolved, scheme: str, path: str) -> None:
-    """Raise Refused if the place is that of the objects or of published files, or lies in it."""
-    for setting in ("objects", "publish"):
-        other, own = resolved.location(getattr(resolved.config, setting))
+    """Raise Refused if the place is that of the objects or of files that readers see, or lies in it."""
+    for setting in ("objects", "publish", "catalog"):
+        said = getattr(resolved.config, setting)
+        if not said:
+            continue
+        other, own = resolved.location(said)
+        own = os.path.realpath(own) if other == "file" else own.rstrip("/")
         if scheme == other and f"{path}/".startswith(f"{own}/"):
             raise Refused(f"a backup does not lie in `{setting}:`", hint="name another disk, machine or bucket")

@@ -58,6 +58,7 @@ class Restored(NamedTuple):
     objects: int
     withdrawn: tuple[str, ...]  # datasets whose public files have moved on since the backup
     done: bool  # False if it was only verified
+    unseen: tuple[str, ...] = ()  # published datasets of which nothing public shows whether they moved on
 
 
 def verify(place: BackupPlace, record: BackupRecord, progress: Progress) -> Restored:
@@ -107,6 +108,7 @@ def restore(
         check_ledger(resolved, tables, clock, "of the restored state")
         arriving.beat()
         session = session_on(resolved, "write", tables, clock=clock, anywhere=True)
+        unseen = tuple(_unseen(session))
         withdrawn = _take_into_force(session, name, record, reason=reason, actor=actor)
         arriving.change(Place(objects=resolved.config.objects, publish=resolved.config.publish))
     except BaseException:
@@ -116,7 +118,7 @@ def restore(
     finally:
         with suppress(KfmError):
             tables.close()
-    return Restored(sum(each.rows for each in record.tables), objects, withdrawn, done=True)
+    return Restored(sum(each.rows for each in record.tables), objects, withdrawn, done=True, unseen=unseen)
 
 
 def _expected(record: BackupRecord) -> list[TableSum]:
@@ -207,3 +209,13 @@ def _moved_on(session: Session) -> Iterator[str]:
         moves = session.state.refs.history(ref)
         if found is not None and found not in {digest(canonical(pointer_of(move))) for move in moves}:
             yield dataset
+
+
+def _unseen(session: Session) -> Iterator[str]:
+    """Yield the published datasets of which there is no public pointer: nobody can tell whether they were withdrawn
+    since the backup. So it is on a new machine, and if `publish:` names another place than it did."""
+    for ref, version in session.state.refs.all(refs.PUBLISHED):
+        dataset = refs.parse(ref).dataset
+        with suppress(KfmError):
+            if version and session.publisher.digest_of_file(pointer_path(dataset)) is None:
+                yield dataset

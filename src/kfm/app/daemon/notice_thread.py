@@ -72,8 +72,8 @@ class NoticeThread(threading.Thread):
         if newest == self._newest and 0 <= now - self._looked_at < SETTLE_S and not is_last:
             return
         self._newest, self._looked_at = newest, now
-        watch_states(session)
-        self._report(report_notices(session, [], self._receiver))
+        unjudged = watch_states(session)
+        self._report([*unjudged, *report_notices(session, [], self._receiver)])
         now_at = progress(session.state, self.name)
         if now_at.stopped is None and now_at.lag > now_at.waiting:
             self._newest = -1  # a slow receiver gets the rest in the next pass

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kfm.app.maintenance.maintenance_records import EVERYTHING, record
 from kfm.errors import BadInput, Conflict
+from kfm.model import refs
 from kfm.parsing.characters import printable
 
 if TYPE_CHECKING:
@@ -31,11 +32,16 @@ class CatchUpPlan(NamedTuple):
     goes_on: list[Run]
 
 
-def plan_catch_up(session: Session, datasets: Sequence[str], mode: CatchUp) -> CatchUpPlan:
-    """Return what a thaw of these datasets would catch up with; without any, of everything. A trigger that a worker has
-    is not part of it."""
+def plan_catch_up(session: Session, datasets: Sequence[str], mode: CatchUp, level: str = "") -> CatchUpPlan:
+    """Return what a thaw of these datasets would catch up with; without any, of everything. With a level, the thaw
+    opens that one alone. A trigger that a worker has is not part of it, nor is one that this thaw does not release."""
     asked = datasets or [""]
-    kept = [each for dataset in asked for each in session.state.inbox.waiting(dataset)]
+    waiting = [each for dataset in asked for each in session.state.inbox.waiting(dataset)]
+    opened: dict[str, bool] = {}
+    for each in waiting:
+        if each.dataset not in opened:
+            opened[each.dataset] = _is_opened(session, each.dataset, datasets, level)
+    kept = [each for each in waiting if opened[each.dataset]]
     goes_on = [each for dataset in asked for each in session.state.runs.unfinished(dataset)]
     if mode == "all":
         return CatchUpPlan(kept, [], goes_on)
@@ -45,6 +51,18 @@ def plan_catch_up(session: Session, datasets: Sequence[str], mode: CatchUp) -> C
     runs = [each for each in kept if each.kind == "operation" or newest[_work_of(each)] == each.trigger_id]
     left = {each.trigger_id for each in runs}
     return CatchUpPlan(runs, [each for each in kept if each.trigger_id not in left], goes_on)
+
+
+def _is_opened(session: Session, dataset: str, datasets: Sequence[str], level: str) -> bool:
+    """Return whether a thaw of these datasets, or of everything, releases what is kept of this one: it is frozen now,
+    and nothing else keeps it at red afterwards."""
+    everything, alone = refs.switches(dataset)
+    flags = {ref: refs.is_frozen(session.state.refs.at(ref)) for ref in (everything, alone, *refs.ambers(dataset))}
+    thawed = {alone, refs.ambers(dataset)[1]} if datasets else {everything, refs.ambers(dataset)[0]}
+    if level:
+        thawed = {ref for ref in thawed if ref.startswith(refs.AMBER if level == "amber" else refs.SWITCH)}
+    stays_red = any(flags[ref] and ref not in thawed for ref in (everything, alone))
+    return any(flags[ref] for ref in thawed) and not stays_red
 
 
 def _work_of(trigger: Trigger) -> tuple[object, ...]:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from kfm.model.labels import Label
 
 
+_EVERYTHING = "`kfm freeze` stops everything"
+
+
 def datasets_in(session: Session, scope: str) -> list[str]:
     """Return the datasets in a scope such as `updater/ID` or `community/NAME`. BadInput if there are none: a freeze
     that stops nothing would look like one."""
@@ -27,12 +30,15 @@ def datasets_in(session: Session, scope: str) -> list[str]:
         return found
     what = "no dataset is made by updater" if kind == "updater" else "no label in force names"
     hint = "write what `updater:` says in kfm.yml" if kind == "updater" else "see `kfm labels list`"
-    raise BadInput(f"{what} {printable(name, 80)}", hint=f"{hint}; `kfm freeze` stops everything")
+    raise BadInput(f"{what} {printable(name, 80)}", hint=f"{hint}; {_EVERYTHING}")
 
 
 def _made_by(session: Session, name: str) -> list[str]:
-    """Return the datasets whose `updater:` in kfm.yml is this, or whose current version an updater of this id made. No
-    code is loaded: a freeze works while the code does not."""
+    """Return the datasets whose `updater:` in kfm.yml is this, whose current version an updater of this id made or
+    which it is making now, and all that have the same `updater:` as these. No code is loaded: a freeze works while the
+    code does not. BadInput while kfm.yml has a mistake, because a dataset may be misspelt."""
+    if session.resolved.mistakes:
+        raise BadInput("kfm.yml has a mistake, so it does not say what an updater makes", hint=_EVERYTHING)
     found = {dataset for dataset, said in session.config.datasets.items() if said.updater == name}
     for ref, version in session.state.refs.all(refs.PROCESSED):
         dataset = refs.parse(ref).dataset
@@ -40,7 +46,10 @@ def _made_by(session: Session, name: str) -> list[str]:
         run = session.state.runs.get(made.run_id) if made is not None else None
         if run is not None and run.updater_id == name:
             found.add(dataset)
-    return sorted(found)
+    found |= {run.dataset for run in session.state.runs.unfinished() if run.updater_id == name}
+    said = {dataset: one.updater for dataset, one in session.config.datasets.items() if one.updater}
+    same = {said[dataset] for dataset in found if dataset in said}
+    return sorted(found | {dataset for dataset, updater in said.items() if updater in same})
 
 
 def _labelled(session: Session, name: str) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kfm.app.metadata.private_folder import check_private
 from kfm.app.session.backends import sink_lock
 from kfm.app.session.session import trust_of
 from kfm.delivery.followers import Follower
@@ -34,6 +35,7 @@ def _letters(session: Session, entries: Sequence[LedgerEntry]) -> Iterator[Lette
         receipt = session.state.ledger.receipt(entry.run_id) if entry.op_type == "rollback" else None
         if receipt is None or receipt.status != "SUCCESS" or not receipt.moves:
             continue
+        check_private(session.resolved, "attest.manifests", session.resolved.config.attest.manifests)
         try:
             signer = trust_of(session).signer("attest")
         except Refused as problem:  # the key is at fault, and not the rollback: it is tried again

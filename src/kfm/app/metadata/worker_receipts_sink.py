@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kfm.app.metadata.private_folder import check_private
 from kfm.app.session.backends import sink_lock
 from kfm.delivery.followers import Follower
 from kfm.model.outbox_messages import Letter
@@ -27,6 +28,7 @@ def worker_receipts_follower(session: Session) -> Follower:
 
 
 def _letters(session: Session, entries: Sequence[LedgerEntry]) -> Iterator[Letter]:
+    check_private(session.resolved, "worker_receipts", session.resolved.config.worker_receipts)
     for entry in entries:
         receipt = session.state.ledger.receipt(entry.run_id)
         if receipt is not None:

@@ -44,12 +44,13 @@ def _settle(session: Session, *, again: bool) -> list[Effect]:
     session.publisher.trace.clear()  # a session that stays open must not keep all it ever did
     prune_inbox(session)
     _keep_counts(session)
+    unjudged: list[KfmError] = []
     if session.config.notify and not session.notices_apart:
         from kfm.app.runs.state_watch import watch_states
 
-        watch_states(session)
+        unjudged = watch_states(session)
     if session.mode != "read":
-        problems = report_to_sinks(session, again=again, effects=effects)
+        problems = [*unjudged, *report_to_sinks(session, again=again, effects=effects)]
         session.sink_problems = problems if session.mode == "write" else []  # a dry run has committed nothing
     if session.undelivered:
         raise session.undelivered[0][1]

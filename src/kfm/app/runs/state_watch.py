@@ -14,10 +14,11 @@ import msgspec
 from kfm.app.metadata.notice_sinks import KNOWN, known_states
 from kfm.app.runs.freshness import check_targets, judged
 from kfm.app.runs.visibility import plainly_public
+from kfm.app.session.receiver_cursors import begun_receivers
 from kfm.clock import parse_instant, rfc3339
 from kfm.config.config_file import notice_sink
 from kfm.delivery.followers import is_frozen, states_of
-from kfm.errors import Broken, KfmError
+from kfm.errors import BadInput, Broken, KfmError
 from kfm.model import refs
 from kfm.model.outbox_messages import STATES
 from kfm.model.reports.state_changes import KnownStates, StateChange
@@ -30,14 +31,16 @@ if TYPE_CHECKING:
 MOST = 1000  # changes that are kept for receivers that do not answer; the oldest go first
 
 
-def watch_states(session: Session) -> None:
-    """Write down which states have changed. A failure is logged: the next settlement looks again."""
+def watch_states(session: Session) -> list[KfmError]:
+    """Write down which states have changed. Return what could not be judged; it hides nothing else, and the next
+    settlement looks again."""
     wanted = {event for said in session.config.notify.values() for event in said.on} & {"late", "burnt"}
+    problems: list[KfmError] = []
     if not wanted or session.mode != "write":
-        return
+        return problems
     try:
         known = known_states(session)
-        found = _Found(session)
+        found = _Found(session, problems)
         late = found.late(known.late) if "late" in wanted else ()
         burnt = found.burnt() if "burnt" in wanted else ()
         changes = [*found.late_changes(known.late, late), *found.budget_changes(known.burnt, burnt)]
@@ -47,7 +50,14 @@ def watch_states(session: Session) -> None:
     except Broken:
         raise
     except KfmError as problem:
-        session.log.event("states.unread", error=problem)
+        problems.append(problem)
+    for each in problems:
+        session.log.event("states.unread", error=each)
+    return [_as_notice(each) for each in problems]
+
+
+def _as_notice(problem: KfmError) -> KfmError:
+    return type(problem)(f"notices of late data and spent budgets are incomplete: {problem.message}", hint=problem.hint)
 
 
 def _write(
@@ -69,7 +79,8 @@ def _write(
 
 def _pending(session: Session, changes: list[StateChange]) -> list[StateChange]:
     """Return the changes that some receiver has not passed, or that wait for it as a dead letter or for a thaw."""
-    outbox, sinks = session.state.outbox, [notice_sink(name) for name in session.config.notify]
+    names = {*session.config.notify, *begun_receivers(session.state)}
+    outbox, sinks = session.state.outbox, [notice_sink(name) for name in names]
     passed = min((outbox.cursor(states_of(sink)) for sink in sinks), default=0)
     late = {-index for sink in sinks for index in outbox.waiting(sink)}
     late |= {-letter.index for sink in sinks for letter in outbox.dead(sink)}
@@ -79,8 +90,10 @@ def _pending(session: Session, changes: list[StateChange]) -> list[StateChange]:
 class _Found:
     """The states as they are now."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, problems: list[KfmError]) -> None:
+        """What cannot be read is appended to `problems`, and everything else is judged."""
         self._session = session
+        self._problems = problems
         self._now_ms = session.clock.now_ms()
         self._public: dict[str, bool] = {}
         self._judged: set[str] = set()  # datasets with a target; without one, a dataset leaves its state in silence
@@ -90,15 +103,24 @@ class _Found:
         if session.resolved.has_objectives:
             from kfm.app.objectives.error_budgets import objectives_of
 
-            self._all = {each.name: each for each in objectives_of(session.resolved)}
+            try:
+                self._all = {each.name: each for each in objectives_of(session.resolved)}
+            except KfmError as problem:
+                problems.append(problem)
             self._by_age = [each for each in self._all.values() if not each.counts_events]
 
     def late(self, before: Collection[str]) -> tuple[str, ...]:
         """Return the datasets that are older than kfm.yml or an objective allows. What is frozen stays as it was."""
-        check_targets(self._session.resolved)
+        try:
+            check_targets(self._session.resolved)
+        except KfmError as problem:
+            self._problems.append(problem)
         found = []
         for name in sorted(self._session.config.datasets):
-            is_late = self._is_late(name)
+            try:
+                is_late = self._is_late(name)
+            except BadInput:  # its target is the problem, or one of several
+                is_late = None
             if is_late is None:
                 continue
             self._judged.add(name)

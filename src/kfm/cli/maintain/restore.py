@@ -42,6 +42,7 @@ def restore(options: argparse.Namespace, screen: Screen) -> int:
         done = restored(resolved, place, name, record, from_environment(), screen.progress, **person(options))
     if screen.json:
         counts = {"rows": done.rows, "objects": done.objects, "withdrawn": list(done.withdrawn)}
+        counts |= {"unseen": list(done.unseen)}
         screen.data({"backup": name, "taken": record.taken, "restored": done.done, **counts})
         return 0
     what = f"backup {name}: {done.rows:,} rows and {done.objects:,} objects as of {record.taken}"
@@ -51,6 +52,14 @@ def restore(options: argparse.Namespace, screen: Screen) -> int:
     screen.say(f"restored {what}")
     for dataset in done.withdrawn:
         screen.say(f"{dataset}: its public files have moved on since the backup, so it is withdrawn; see `kfm status`")
+    for dataset in done.unseen:
+        screen.say(f"{dataset}: nothing at {resolved.config.publish} shows whether it was withdrawn since the backup")
+    if done.unseen:
+        if record.publish_at != resolved.config.publish:
+            screen.say(f"the backup was taken while kfm.yml said publish: {record.publish_at}")
+        screen.say(
+            "a thaw makes these public again; withdraw first what shall not be: `kfm rollback DATASET --to nothing …`"
+        )
     screen.say("everything is frozen: look with `kfm status` and `kfm reconcile`, then type `kfm thaw --reason …`")
     if record.lacks:
         screen.say(f"the backup has no keys and secrets: kfm.yml refers to them in {', '.join(record.lacks)}")

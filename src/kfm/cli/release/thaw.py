@@ -53,7 +53,7 @@ def thaw(options: argparse.Namespace, screen: Screen) -> int:
     if options.catch_up != "all" or options.dry_run:
         who = person(options)
         with opened(options, screen, "dry" if options.dry_run else "write", resolved) as session:
-            plan = plan_catch_up(session, datasets_of(name, named), options.catch_up)
+            plan = plan_catch_up(session, datasets_of(name, named), options.catch_up, options.level)
             _show(screen, plan)
             if plan.drops and in_force(session) is not None:
                 raise Refused(

@@ -388,12 +388,13 @@ class Crew:
         if monotonic() - self._looked < FLUSH_S:
             return False
         with self._looking:  # whoever comes meanwhile waits for the answer
-            if monotonic() - self._looked >= FLUSH_S and not self.failures:
+            begun = monotonic()  # the answer may take long, and is as old as this
+            if begun - self._looked >= FLUSH_S and not self.failures:
                 try:
                     self.retries.look()
                 except KfmError as stopped:
                     self.failures.append((position, stopped))
-                self._looked = monotonic()
+                self._looked = begun
         return bool(self.failures)
 
     def _attempt(self, position: int, step: Step, attempt: int) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -239,6 +240,7 @@ def _openlineage(event: dict[str, Any]) -> tuple[list[Problem], list[str]]:
     return problems, list(unchecked)
 
 
+@lru_cache(maxsize=1024)  # each event has a dozen facets
 def _definition(address: str) -> str:
     """Return the address of the definition that a facet must follow, or "" if it is not installed.
 

@@ -18,6 +18,7 @@ from kfm.app.runs.settlement import settle_session
 from kfm.app.runs.trigger_request import new_trigger
 from kfm.app.session.datasets import dataset_updater
 from kfm.app.session.session import Session
+from kfm.engine.execute import FLUSH_S
 from kfm.errors import Frozen
 from kfm.model.records import Step
 from kfm.model.updater import Output
@@ -119,6 +120,7 @@ def test_every_run_stops_within_a_step_and_the_catch_up_plan_is_what_is_done(
     refs, files = moving(site), outside(site)
     busy = kfm(folder, "freeze", "--wait", "--wait-limit", "0", "--reason", "is anyone at work")
     assert busy.code == 69 and "is still at work" in busy.err, busy
+    time.sleep(FLUSH_S)  # a run looks at the flags this often while it begins steps
     (site.folder / "go").touch()
     quiet = kfm(folder, "freeze", "--wait", "--reason", "wait for them")
     assert quiet.code == 0, quiet

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -24,6 +24,9 @@ from kfm.app.session.datasets import dataset_updater
 from kfm.app.session.session import Session
 from kfm.clock import SystemClock
 from kfm.errors import BadInput
+
+if TYPE_CHECKING:
+    from kfm.api.application import GovernedApp
 
 MAX_HEAD = 64 * 1024  # most bytes of a request line and its headers
 MAX_MESSAGE = 16 * 1024 * 1024  # most bytes of one request; its body has a much smaller limit of its own
@@ -180,9 +183,23 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
+class Served(NamedTuple):
+    """What the governed application needs besides the webhooks."""
+
+    reopened: Callable[[], Session]  # reads kfm.yml again
+    config: str  # the path of kfm.yml
+    index_file: str  # the file of the item index, which can be made again
+
+
 @contextmanager
 def _listening(
-    opened: Callable[[], Session], host: str, port: int, tls: ssl.SSLContext | None, *, metrics: bool
+    opened: Callable[[], Session],
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None,
+    *,
+    metrics: bool,
+    served: Served | None = None,
 ) -> Iterator[tuple[uvicorn.Server, socket.socket]]:
     """Return the server and its listening socket. When the block ends, accepted messages are stored."""
     noise = ThrottledLog(sys.stderr)
@@ -195,7 +212,9 @@ def _listening(
     listener = listen(host, port)
     letterbox = InboxWriter(opened)
     collector = MetricsCollector(opened) if metrics else None
-    server = server_of(WebhookApp(reception, letterbox, collector), tls)
+    app: Any = WebhookApp(reception, letterbox, collector)
+    governed = _governed(app, served) if served is not None else None
+    server = server_of(governed or app, tls)
     letterbox.start()
     if collector is not None:
         collector.start()
@@ -207,26 +226,51 @@ def _listening(
         letterbox.close()
         if collector is not None:
             collector.close()
+        if governed is not None:
+            governed.close()
         for logger in loggers:
             logger.removeHandler(noise)
         noise.close()
 
 
-def serve_webhooks(
-    opened: Callable[[], Session], host: str, port: int, tls: ssl.SSLContext | None, ready: Callable[[int], None]
+def _governed(beyond: Any, served: Served) -> GovernedApp:
+    from kfm.api.application import GovernedApp
+    from kfm.api.readers import Readers
+    from kfm.api.route_table import ROUTES
+    from kfm.app.serving.item_catalog import ItemCatalog
+
+    return GovernedApp(ROUTES, Readers(served.reopened, served.config), ItemCatalog(served.index_file), beyond)
+
+
+def serve_http(
+    opened: Callable[[], Session],
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None,
+    ready: Callable[[int], None],
+    *,
+    served: Served | None = None,
+    metrics: bool = False,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; open requests are answered. `ready` receives the port."""
-    with _listening(opened, host, port, tls, metrics=False) as (server, listener):
+    """Serve until SIGTERM or SIGINT; open requests are answered. `ready` receives the port. Without `served` only
+    webhooks are answered."""
+    with _listening(opened, host, port, tls, metrics=metrics, served=served) as (server, listener):
         ready(listener.getsockname()[1])
         server.run(sockets=[listener])
 
 
 @contextmanager
 def listening(
-    opened: Callable[[], Session], host: str, port: int, tls: ssl.SSLContext | None, *, metrics: bool
+    opened: Callable[[], Session],
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None,
+    *,
+    metrics: bool,
+    served: Served | None = None,
 ) -> Iterator[int]:
     """Serve in background threads and yield the port. Open requests are answered when the block ends."""
-    with _listening(opened, host, port, tls, metrics=metrics) as (server, listener):
+    with _listening(opened, host, port, tls, metrics=metrics, served=served) as (server, listener):
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="webhooks", daemon=True)
         thread.start()
         try:

@@ -62,6 +62,7 @@ GROUPS = (
             Command("catalog", "Build and check STAC, DCAT and lineage; discover datasets"),
             Command("energy", "Show what runs used: joules and grams of CO2e, by method"),
             Command("slo", "Show objectives, error budgets and what they close; override one"),
+            Command("serve", "Serve the API, a STAC API and the console over HTTP"),
         ),
     ),
     Group(

@@ -57,13 +57,15 @@ def server_module() -> ModuleType:
 
 
 def tell_listening(
-    screen: Screen, resolved: Resolved, host: str, port: int, *, tls: bool, metrics: bool = False
+    screen: Screen, resolved: Resolved, host: str, port: int, *, tls: bool, metrics: bool = False, pages: bool = False
 ) -> None:
     scheme, names = "https" if tls else "http", sorted(resolved.config.webhooks)
     host = f"[{host}]" if ":" in host else host
     if screen.json:  # one line, at once: the program that started this process may wait for it
         screen.line(canonical({"listening": f"{scheme}://{host}:{port}", "webhooks": names}).decode())
         screen.out.flush()
+    if pages:
+        screen.say(f"serving at {scheme}://{host}:{port}/  (API at /v1, STAC at /stac)")
     if names:
         screen.say(f"listening on {scheme}://{host}:{port}/webhooks/…  ({', '.join(names)})")
     if metrics:

@@ -74,7 +74,7 @@ def serve_webhooks(options: argparse.Namespace, screen: Screen) -> int:
         tell_listening(screen, resolved, options.host, port, tls=tls is not None)
         screen.say("accepted triggers wait in the inbox: `kfm triggers watch` runs them, or `kfm resume` once")
 
-    server.serve_webhooks(partial(open_session, resolved), options.host, options.port, tls, ready)
+    server.serve_http(partial(open_session, resolved), options.host, options.port, tls, ready)
     screen.say("stopped; everything that was accepted is in the inbox")
     return 0
 

@@ -1,0 +1,225 @@
+"""The governed application: every route of the table, in one read transaction each, judged at the moment it is served.
+
+Paths that are not of the table go to the webhooks, which keep their own application.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Match, Route
+
+from kfm.api.problems import PROBLEM, HttpProblem, Problem, as_problem, body_of, not_found
+from kfm.api.routes import Answer, ApiRoute, Call, Stream, View, encoded, query_of
+from kfm.app.authority import keyring
+from kfm.app.serving.item_catalog import ItemCatalog
+from kfm.app.serving.shelf import Shelf
+from kfm.errors import KfmError
+
+if TYPE_CHECKING:
+    from kfm.api.readers import Readers, Reading
+
+MOST_BODY = 256 * 1024
+# Nothing comes from another origin, no page is framed, and no script runs but that of files.
+POLICY = (
+    "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; worker-src 'self' blob:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+SECURITY = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+# What may be shown can change with the next request: a cache has to ask each time.
+CACHING = {"Cache-Control": "no-cache", "Vary": "Accept, Authorization"}
+Asgi = Callable[..., Any]
+
+
+class GovernedApp:
+    """Serves the table of routes, and hands everything else to the webhooks."""
+
+    def __init__(
+        self,
+        routes: Sequence[ApiRoute],
+        readers: Readers,
+        items: ItemCatalog,
+        beyond: Asgi | None,
+        *,
+        is_open: bool = False,
+    ) -> None:
+        """`is_open`: the server answers the open internet, and shows everybody what is public alone."""
+        self._is_open = is_open
+        self._readers = readers
+        self._items = items
+        self._beyond = beyond
+        by_path: dict[str, dict[str, ApiRoute]] = {}
+        for each in routes:
+            by_path.setdefault(each.path, {})[each.method] = each
+        self._routes = [Route(path, _endpoint(self, offered)) for path, offered in by_path.items()]
+        for route in self._routes:
+            route.methods = None  # the endpoint answers about methods itself
+
+    def close(self) -> None:
+        self._readers.close()
+        self._items.close()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            if self._beyond is not None:
+                await self._beyond(scope, receive, send)
+            return
+        for route in self._routes:
+            matched, child = route.matches(scope)
+            if matched is Match.FULL:
+                scope.update(child)
+                await route.handle(scope, receive, send)
+                return
+        if self._beyond is not None and scope["path"].startswith(("/webhooks/", "/livez", "/readyz", "/metrics")):
+            await self._beyond(scope, receive, send)
+            return
+        await _problem(not_found().problem)(scope, receive, send)
+
+    async def answer(self, request: Request, offered: dict[str, ApiRoute]) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        route = offered.get(method)
+        if route is None:
+            allowed = ", ".join(sorted({*offered, "HEAD"} if "GET" in offered else offered))
+            return _problem(HttpProblem(405, f"this address takes: {allowed}").problem, {"Allow": allowed})
+        try:
+            query, given = query_of(route, list(request.query_params.multi_items()))
+            body = await _body(request) if route.body else b""
+            call = Call(
+                path=request.path_params,
+                query=query,
+                given=given,
+                body=body,
+                base=_base(request),
+                headers={name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers.raw},
+            )
+            found, index = await self._readers.ask(partial(self._worked, route, call))
+        except HttpProblem as told:
+            return _problem(told.problem)
+        except KfmError as told:
+            return _problem(as_problem(told))
+        except ClientDisconnect:
+            return _problem(HttpProblem(400).problem)
+        return await self._response(request, found, index)
+
+    def _worked(self, route: ApiRoute, call: Call, reading: Reading) -> tuple[Answer, int]:
+        """Answer in a reading thread, inside one read transaction."""
+        session = reading.session
+        with session.state.reading():
+            index = next((entry.index for entry in session.state.ledger.entries(reverse=True, limit=1)), 0)
+            audience = self._audience(reading)
+            if audience not in route.audiences:
+                raise not_found()
+            shelf = Shelf(session, reading.gate, audience)
+            view = View(session, shelf, self._items, audience, index)
+            answer = route.work(view, call)
+            if not isinstance(answer.body, Stream):
+                answer = answer._replace(body=encoded(answer.body))
+            return answer, index
+
+    def _audience(self, reading: Reading) -> str:
+        """Return who asks. Without a key list there is one user, unless the server is for the open internet."""
+        if self._is_open or keyring.in_force(reading.session) is not None:
+            return "public"
+        return "single"
+
+    async def _response(self, request: Request, answer: Answer, index: int) -> Response:
+        headers = {**SECURITY, **CACHING, "KFM-Ledger-Entries": str(index), **dict(answer.headers)}
+        if isinstance(answer.body, Stream):
+            if request.method == "HEAD":
+                answer.body.pieces.close()  # type: ignore[attr-defined]
+                return Response(
+                    status_code=answer.status, headers=_sized(headers, answer), media_type=answer.media_type
+                )
+            return StreamingResponse(
+                self._pieces(answer.body), answer.status, _sized(headers, answer), media_type=answer.media_type
+            )
+        tag = answer.etag or f'"{hashlib.sha256(answer.body).hexdigest()[:32]}"'
+        if answer.status == 200:
+            headers["ETag"] = tag
+            if _names(request.headers.get("if-none-match", ""), tag):
+                return Response(status_code=304, headers=headers)
+        return Response(answer.body, answer.status, headers, media_type=answer.media_type)
+
+    async def _pieces(self, stream: Stream) -> Any:
+        """Send a body in pieces, as long as it may be shown. A client whose body ends early sees that it is cut."""
+        pieces = iter(stream.pieces)
+        try:
+            while True:
+                piece = await self._readers.ask(partial(_next_piece, stream, pieces))
+                if piece is None:
+                    raise _Withdrawn
+                if not piece:
+                    return
+                yield piece
+        finally:
+            close = getattr(pieces, "close", None)
+            if close is not None:
+                close()
+
+
+class _Withdrawn(Exception):
+    """The bytes that are being sent may no longer be shown."""
+
+
+def _next_piece(stream: Stream, pieces: Any, reading: Reading) -> bytes | None:
+    with reading.session.state.reading():
+        if not stream.goes_on(reading):  # type: ignore[arg-type]
+            return None
+    return next(pieces, b"")
+
+
+def _endpoint(app: GovernedApp, offered: dict[str, ApiRoute]) -> Callable[[Request], Any]:
+    async def endpoint(request: Request) -> Response:
+        return await app.answer(request, offered)
+
+    return endpoint
+
+
+def _sized(headers: dict[str, str], answer: Answer) -> dict[str, str]:
+    assert isinstance(answer.body, Stream)
+    tag = {"ETag": answer.etag} if answer.etag else {}
+    return {**headers, **tag, "Content-Length": str(answer.body.size), "Accept-Ranges": "bytes"}
+
+
+def _names(header: str, tag: str) -> bool:
+    """Return whether If-None-Match names this tag."""
+    return any(each.strip().removeprefix("W/") in (tag, "*") for each in header.split(","))
+
+
+def _problem(problem: Problem, headers: dict[str, str] | None = None) -> Response:
+    """Return the response of a problem. Every 404 has the same body and headers."""
+    more = dict(headers or {})
+    if problem.status == 503:
+        more["Retry-After"] = "5"
+    return Response(body_of(problem), problem.status, {**SECURITY, **CACHING, **more}, media_type=PROBLEM)
+
+
+async def _body(request: Request) -> bytes:
+    declared = request.headers.get("content-length", "0")
+    if not declared.isdigit() or int(declared[:12]) > MOST_BODY:
+        raise HttpProblem(413, f"send at most {MOST_BODY} bytes")
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > MOST_BODY:
+            raise HttpProblem(413, f"send at most {MOST_BODY} bytes")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _base(request: Request) -> str:
+    """Return the address of this server as the client named it. A Host that is no plain name counts as loopback."""
+    host = request.headers.get("host", "")
+    plain = host and len(host) < 256 and all(sign.isascii() and (sign.isalnum() or sign in ".-:[]") for sign in host)
+    return f"{request.url.scheme}://{host}" if plain else "http://127.0.0.1"

@@ -1,0 +1,112 @@
+"""The page of Focus Mode: how a layer was produced, from what, under which labels, and what proves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from typing import TYPE_CHECKING
+
+from kfm.api.console.frame import page
+from kfm.projections.explanation import ChainLink
+from kfm.projections.pages.explanation_pictures import graph
+from kfm.projections.pages.page_style import short_digest, time_tag
+
+if TYPE_CHECKING:
+    from kfm.app.serving.answers import Evidence, FocusContext, FocusSentence
+
+_PARTS = (
+    ("What happened", ("thing", "run", "input", "output", "removed")),
+    ("Where it came from", ("chain",)),
+    ("Under which labels it stands", ("governance",)),
+    ("What came after", ("published", "last")),
+    ("What proves it", ("evidence",)),
+)
+
+
+def focus_page(told: FocusContext, archive: str = "Data archive") -> bytes:
+    name = told.title or told.dataset
+    body = [
+        '<div class="hero"><div class="in">',
+        f'<p class="kind">Focus Mode: <a href="/datasets/{escape(told.dataset)}/">{escape(told.thing)}</a></p>',
+        f"<h1>How {escape(name)} was produced</h1></div></div>",
+        '<div class="in two"><div><section><h2>How this layer was produced</h2>',
+        *_pairs(_produced(told)),
+        '</section><section><h2>The chain</h2><div class="scroll picture" role="region" aria-label="The chain as a '
+        'graph" tabindex="0">',
+        graph(_links(told), f"The chain of {told.thing}: " + "; ".join(f"{s.stage} {s.name}" for s in told.chain[:20])),
+        "</div></section>",
+    ]
+    for heading, subjects in _PARTS:
+        found = [line for line in told.sentences if line.about in subjects]
+        if found:
+            body.append(f'<section><h2>{heading}</h2><ol class="told">{"".join(map(_sentence, found))}</ol></section>')
+    body += ["</div><aside>", *_aside(told), "</aside></div>"]
+    return page(f"How {name} was produced", archive, body)
+
+
+def _links(told: FocusContext) -> tuple[ChainLink, ...]:
+    return tuple(
+        ChainLink(
+            stage=one.stage, id=one.id, digest=one.digest, name=one.name, dataset=one.dataset, run_id=one.run_id,  # type: ignore[arg-type]
+            updater=one.updater, at=one.at, level=one.level, reads=one.reads,
+        )
+        for one in told.chain
+    )  # fmt: skip
+
+
+def _produced(told: FocusContext) -> Iterator[tuple[str, str]]:
+    made = told.produced
+    yield "Updater", escape(f"{made.updater} {made.updater_version}")
+    yield "Trigger", escape(f"{made.trigger_type} ({made.trigger})")
+    yield "Version", short_digest(told.version)
+    yield "Run", f'<a href="/v1/runs/{escape(made.run_id)}">{escape(made.run_id)}</a>'
+    yield "Ended", f"{time_tag(made.made_at, clock=True)}, {escape(made.outcome)}"
+    if made.last_good_at:
+        yield "Last successful run", time_tag(made.last_good_at, clock=True)
+
+
+def _aside(told: FocusContext) -> Iterator[str]:
+    said = told.governance
+    yield "<section><h2>Governance</h2>"
+    yield from _pairs(
+        (
+            ("Level", escape(said.level)),
+            ("CARE", escape(said.care)),
+            ("Places", "exact" if said.resolution is None else f"only as H3 cells, resolution {said.resolution}"),
+            ("Labels", escape(", ".join(said.community_labels))),
+            ("Authority", escape(", ".join(said.authorities))),
+            ("Custodian", escape(", ".join(said.custodians))),
+            ("Owner", escape(said.owner)),
+            ("Consent until", escape(said.consent_until)),
+        )
+    )
+    yield "</section><section><h2>Telemetry</h2>"
+    cost = told.telemetry
+    yield from _pairs(
+        (
+            ("Duration", "" if cost.duration_ms is None else f"{cost.duration_ms / 1000:.2f} s"),
+            ("Energy", "" if cost.energy_wh is None else f"{cost.energy_wh:.3g} Wh"),
+            ("Method", escape(cost.energy_method)),
+            ("Rows", "" if cost.rows is None else f"{cost.rows:,}"),
+        )
+    )
+    yield "</section><section><h2>Explain it again</h2><p>These commands rebuild this page from the journal, the plan "
+    yield "and the lineage:</p>"
+    yield from (f"<pre><code>{escape(each)}</code></pre>" for each in told.explain_again)
+    yield "</section>"
+
+
+def _pairs(pairs: object) -> Iterator[str]:
+    yield '<dl class="pairs">'
+    yield from (f"<dt>{name}</dt><dd>{value}</dd>" for name, value in pairs if value)  # type: ignore[attr-defined]
+    yield "</dl>"
+
+
+def _sentence(line: FocusSentence) -> str:
+    cites = ", ".join(map(_cite, line.evidence))
+    return f'<li>{escape(line.text)} <span class="cites">{cites}</span></li>'
+
+
+def _cite(one: Evidence) -> str:
+    words = f"{escape(one.what)} {short_digest(one.digest)}"
+    return f'<a href="{escape(one.href)}">{words}</a>' if one.href else words

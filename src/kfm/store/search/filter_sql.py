@@ -134,11 +134,13 @@ class Sql:
 
     def _temporal(self, part: Temporal) -> str:
         ends = {"a": part.start, "b": part.end, "c": part.other_start, "d": part.other_end}
+        relation = _RELATIONS[part.op]
         said = {
             name: self.expression(end, "instant") if isinstance(end, str) else self.bind(end)
             for name, end in ends.items()
+            if name in relation.replace("AND", "")
         }
-        return "(" + " ".join(_in_place(word, said) for word in _RELATIONS[part.op].split(" ")) + ")"
+        return "(" + " ".join(_in_place(word, said) for word in relation.split(" ")) + ")"
 
     def order(self, keys: tuple[SortKey, ...]) -> tuple[list[str], str]:
         """Return the expressions of the sort keys, and the order of the rows of one part: by them, then by id."""

@@ -20,7 +20,7 @@ from kfm.app.runs.visibility import Visibility
 from kfm.app.serving.closed_records import record_rules
 from kfm.app.session.protection_files import is_needed
 from kfm.config import load
-from kfm.config.upstream_datasets import metadata_of
+from kfm.config.upstream_datasets import above, metadata_of, upstreams
 from kfm.errors import KfmError
 from kfm.model import refs
 from kfm.model.labels import joined
@@ -151,13 +151,23 @@ def _decide(
 
 def _standing(session: Session, made: DatasetVersion) -> Classification | None:
     """Return today's classification of a version by labels, by kfm.yml and by what it was made of."""
-    protection_for(session, made.dataset)  # raises if a file cannot be read, which `classification_now` tolerates
+    _check_readable(session, made)
     found = [
         classification_now(session, made.dataset, made.digest),
         declared_now(session, made.dataset, made.digest),
     ]
     known = [one for one in found if one is not None]
     return joined(known) if known else None
+
+
+def _check_readable(session: Session, made: DatasetVersion) -> None:
+    """Raise if a file or a key that the classification needs cannot be read: `classification_now` does without it, and
+    then finds less."""
+    for dataset in (made.dataset, *above(upstreams(session.config.datasets), made.dataset)):
+        protection = protection_for(session, dataset)
+        if protection is not None and made.standing is not None:
+            for custodian in made.standing.custodians:
+                protection.key_of(custodian)
 
 
 def _memory(session: Session) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from kfm import DISTRIBUTION
+from kfm import DISTRIBUTION, config
 from kfm.app.runs import execution
+from kfm.app.session.session import open_session
 from kfm.cli.parser import Usage
 from kfm.cli.render import Screen
 from kfm.errors import BadInput, Refused
@@ -54,6 +56,16 @@ def server_module() -> ModuleType:
     except ImportError:
         raise Refused("serving needs uvicorn and httptools", hint=f"pip install '{DISTRIBUTION}[serve]'") from None
     return server
+
+
+def reopened(resolved: Resolved) -> Session:
+    """Open a session with kfm.yml as it is now."""
+    return open_session(config.load(resolved.path, os.environ))
+
+
+def index_file(resolved: Resolved) -> str:
+    """Return the path of the item index, next to what else the installation keeps for itself."""
+    return resolved.at(os.path.join(".kfm", "serve", "items.db"))
 
 
 def tell_listening(

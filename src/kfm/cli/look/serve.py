@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kfm import config
 from kfm.app.session.session import open_session
-from kfm.cli.listener import secured, server_module, tell_listening
+from kfm.cli.listener import index_file, reopened, secured, server_module, tell_listening
 from kfm.cli.render import Screen
 from kfm.cli.session import opened, settings
 
 if TYPE_CHECKING:
     import argparse
 
-    from kfm.app.session.session import Session
     from kfm.cli.parser import Parser
-    from kfm.config import Resolved
 
 MORE = """\
 It serves what the published refs and the labels allow at the moment of each request: pages for people at /, JSON at
@@ -53,13 +49,3 @@ def serve(options: argparse.Namespace, screen: Screen) -> int:
     )
     screen.say("stopped")
     return 0
-
-
-def reopened(resolved: Resolved) -> Session:
-    """Open a session with kfm.yml as it is now."""
-    return open_session(config.load(resolved.path, os.environ))
-
-
-def index_file(resolved: Resolved) -> str:
-    """Return the path of the item index, next to what else the installation keeps for itself."""
-    return resolved.at(os.path.join(".kfm", "serve", "items.db"))

@@ -26,6 +26,7 @@ from kfm.store.search.item_schema import APART, part_check, row_check
 
 FEW = 2_000  # rows that are read as a whole, and counted
 MOST_COUNTED = 10_000  # rows of all parts together that are read as a whole
+_SMALL = 64  # rows of a dataset that are looked at without the tree
 _TICK = 10_000  # steps of the database's machine between two looks at what was spent
 _TRIAL = 600_000  # steps along the index by time, after which the tree takes over
 _MOST_STEPS = 150_000_000  # steps of one search
@@ -63,7 +64,7 @@ class IndexReader:
 
     def __init__(self, db: apsw.Connection) -> None:
         self.db = db
-        self._shapes: list[Shape] = []
+        self.shapes: list[Shape] = []
         self._steps = 0
         self._compared = 0
         self._trial: int | None = None  # steps at which the current walk gives up
@@ -82,7 +83,7 @@ class IndexReader:
                 shape = shape_of(_decode_body(body).geometry, 1_000_000, on_earth=False)
             except (NoShape, msgspec.DecodeError):
                 shape = None
-        return intersect(shape or shape_of_box((west, south, east, north)), self._shapes[number], self._spend)
+        return intersect(shape or shape_of_box((west, south, east, north)), self.shapes[number], self._spend)
 
     def _spend(self, count: int) -> None:
         self._compared += count
@@ -103,7 +104,7 @@ class IndexReader:
         return found
 
     def search(self, query: ItemQuery) -> ItemPage:
-        self._shapes.clear()
+        self.shapes.clear()
         self._steps = self._compared = 0
         self._trial = None
         if query.after is not None and len(query.after) != len(query.sortby) + 2:
@@ -134,14 +135,11 @@ class IndexReader:
                 matched = None if matched is None or not search.is_whole else matched + part.rows
                 streams.append(search.walk())
                 continue
-            rows = list(search.all())
-            left -= len(rows)
-            matched = None if matched is None else matched + len(rows)
-            after = query.after
-            if after is not None:
-                start = _Row(0, after, "")
-                rows = [row for row in rows if compare(row) > compare(start)]
-            streams.append(iter(rows))
+            left -= few
+            count = search.count()
+            matched = None if matched is None else matched + count
+            if count:
+                streams.append(search.sorted())
         taken: list[_Row] = []
         for row in heapq.merge(*streams, key=compare):
             if len(taken) == query.limit:
@@ -189,20 +187,31 @@ class _PartSearch:
         found = self._reader.db.execute(f"SELECT count(*) FROM ({text})", values).fetchone()  # noqa: S608
         return None if found is None or found[0] > most else int(found[0])
 
-    def all(self) -> Iterator[_Row]:
-        """Yield all rows that match, in order, those of earlier pages too."""
-        through_tree = bool(self._boxes) and self._query.ids is None and self._part.rows > 64
-        return self._rows(None, through_tree=through_tree, limit=None)
+    @property
+    def _through_tree(self) -> bool:
+        return bool(self._boxes) and self._query.ids is None and self._part.rows > _SMALL
+
+    def count(self) -> int:
+        """Return how many rows match on all pages."""
+        sql = Sql(self._part.dataset, self._reader.shapes)
+        text = f"SELECT count(*) FROM {self._matches(sql, through_tree=self._through_tree)}"  # noqa: S608
+        found = self._reader.db.execute(text, tuple(sql.values)).fetchone()
+        return int(found[0]) if found else 0
+
+    def sorted(self) -> Iterator[_Row]:
+        """Yield the rows that match after the position of the query: those that a page can hold, all read and sorted
+        at once."""
+        return self._rows(self._query.after, through_tree=self._through_tree)
 
     def walk(self) -> Iterator[_Row]:
         """Yield the rows that match after the position of the query, along the index by time."""
         after = self._query.after
         if not self._boxes:
-            yield from self._rows(after, through_tree=False, limit=self._query.limit + 1)
+            yield from self._rows(after, through_tree=False)
             return
         reader = self._reader
         spent = 0
-        rows = self._rows(after, through_tree=False, limit=self._query.limit + 1)
+        rows = self._rows(after, through_tree=False)
         try:
             while True:
                 begun = reader.steps
@@ -218,27 +227,29 @@ class _PartSearch:
             reader.give_up_at(None)
             if reader.steps > _MOST_STEPS:
                 raise
-        yield from self._rows(after, through_tree=True, limit=self._query.limit + 1)
+        yield from self._rows(after, through_tree=True)
 
-    def _rows(self, after: Position | None, *, through_tree: bool, limit: int | None) -> Iterator[_Row]:
-        query, sql = self._query, Sql(self._part.dataset, self._reader._shapes)
-        keys = query.sortby
-        expressions, order = sql.order(keys)
+    def _rows(self, after: Position | None, *, through_tree: bool) -> Iterator[_Row]:
+        query, dataset = self._query, self._part.dataset
+        sql = Sql(dataset, self._reader.shapes)
+        expressions, order = sql.order(query.sortby)
+        matches = self._matches(sql, through_tree=through_tree)
+        later = "" if after is None else f" AND {sql.after(expressions, query.sortby, after)}"
+        chosen = ", ".join(["i.n", *expressions, "i.id"])
+        text = f"SELECT {chosen} FROM {matches}{later} ORDER BY {order} LIMIT {query.limit + 1}"  # noqa: S608
+        for n, *found in self._reader.db.cursor().execute(text, tuple(sql.values)):
+            name = found.pop()
+            yield _Row(n, (*found, dataset, name), dataset)
+
+    def _matches(self, sql: Sql, *, through_tree: bool) -> str:
+        """Return where the rows that match come from, and the conditions on them."""
         source, column = "items i", "i.part"
         if through_tree:
             text, values = self._in_tree("n >> 1 AS n", None)
             numbered = _renumbered(text, [sql.bind(value) for value in values])
             source, column = f"(SELECT DISTINCT n FROM ({numbered})) h CROSS JOIN items i ON i.n = h.n", "+i.part"  # noqa: S608
         where = [f"{column} = {sql.bind(self._part.n)}", *self._conditions(sql)]
-        if after is not None:
-            where.append(sql.after(expressions, keys, after))
-        chosen = ", ".join(["i.n", *expressions, "i.id"])
-        tail = "" if limit is None else f" LIMIT {limit}"
-        text = f"SELECT {chosen} FROM {source} WHERE {' AND '.join(where)} ORDER BY {order}{tail}"  # noqa: S608
-        dataset = self._part.dataset
-        for n, *found in self._reader.db.cursor().execute(text, tuple(sql.values)):
-            name = found.pop()
-            yield _Row(n, (*found, dataset, name), dataset)
+        return f"{source} WHERE {' AND '.join(where)}"
 
     def _conditions(self, sql: Sql) -> Iterator[str]:
         query = self._query

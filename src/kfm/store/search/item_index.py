@@ -25,7 +25,7 @@ from kfm.parsing.planar_geometry import Box, NoShape, halves, is_box, shape_of
 from kfm.store.locks import FileLock
 from kfm.store.search.filter_sql import BOX_SHAPE, NO_SHAPE, NO_TIME, OTHER_SHAPE
 from kfm.store.search.item_reader import DamagedIndex, IndexReader
-from kfm.store.search.item_schema import APART, APPLICATION_ID, FORMAT, SCHEMA, part_check, row_check
+from kfm.store.search.item_schema import APART, APPLICATION_ID, FORMAT, SCHEMA, Part, row_check
 
 _BATCH = 500  # items that are written together
 _CACHE = 32_768  # KiB of pages in memory, for each connection
@@ -251,13 +251,13 @@ def _remove(db: apsw.Connection, dataset: str) -> None:
 def _add(db: apsw.Connection, dataset: str, mark: str, items: Iterable[IndexedItem]) -> None:
     part = _next(db, "parts")
     first_n = n = _next(db, "items")
-    first, last = OPEN_END, OPEN_START
+    first, last, longest = OPEN_END, OPEN_START, 0
     for batch in _batches(items):
         rows, bodies, boxes = [], [], []
         for item in batch:
             start, end = _times(item)
             if start != NO_TIME:
-                first, last = min(first, start), max(last, end)
+                first, last, longest = min(first, start), max(last, end), max(longest, end - start)
             box, shape = item.bbox, _kind(item)
             west, south, east, north = box or (None, None, None, None)
             properties = msgspec.json.encode(item.properties).decode()
@@ -272,8 +272,8 @@ def _add(db: apsw.Connection, dataset: str, mark: str, items: Iterable[IndexedIt
             raise BadInput("two items of a dataset have one id", hint="give each item an id of its own") from None
         db.executemany("INSERT INTO bodies VALUES(?,?,?)", bodies)
         db.executemany("INSERT INTO tree VALUES(?,?,?,?,?,?,?,?,?)", boxes)
-    fields = (part, dataset, mark, n - first_n, first, last)
-    db.execute("INSERT INTO parts VALUES(?,?,?,?,?,?,?)", (*fields, part_check(*fields)))
+    made = Part(part, dataset, mark, n - first_n, first, last, longest)
+    db.execute("INSERT INTO parts VALUES(?,?,?,?,?,?,?,?)", (*made, made.check()))
 
 
 def _next(db: apsw.Connection, table: str) -> int:

@@ -22,10 +22,12 @@ from kfm.parsing.cql2 import And, Filter, Spatial
 from kfm.parsing.instants import DAY_MS, OPEN_END, OPEN_START
 from kfm.parsing.planar_geometry import Box, NoShape, Shape, intersect, shape_of, shape_of_box
 from kfm.store.search.filter_sql import Sql, Value
-from kfm.store.search.item_schema import APART, part_check, row_check
+from kfm.store.search.item_schema import APART, Part, row_check
 
-FEW = 2_000  # rows that are read as a whole, and counted
-MOST_COUNTED = 10_000  # rows of all parts together that are read as a whole
+FEW, LEAST = 3_000, 100  # rows that are taken from the tree: at most, and always
+SMALL = 64  # rows of a dataset that are looked at without the tree
+_DEARER = 10  # a row through the tree takes so many times the time of one along the index by time
+MOST_COUNTED = 1_000  # rows through the tree
 _TICK = 10_000  # steps of the database's machine between two looks at what was spent
 _TRIAL = 600_000  # steps along the index by time, after which the tree takes over
 _MOST_STEPS = 150_000_000  # steps of one search
@@ -43,15 +45,6 @@ class _Body(msgspec.Struct):
 _decode_body = msgspec.json.Decoder(_Body).decode
 
 
-class Part(NamedTuple):
-    n: int
-    dataset: str
-    mark: str
-    rows: int
-    first: int  # the earliest start and the latest end of its items
-    last: int
-
-
 class _Row(NamedTuple):
     n: int
     position: Position
@@ -63,7 +56,7 @@ class IndexReader:
 
     def __init__(self, db: apsw.Connection) -> None:
         self.db = db
-        self._shapes: list[Shape] = []
+        self.shapes: list[Shape] = []
         self._steps = 0
         self._compared = 0
         self._trial: int | None = None  # steps at which the current walk gives up
@@ -82,7 +75,7 @@ class IndexReader:
                 shape = shape_of(_decode_body(body).geometry, 1_000_000, on_earth=False)
             except (NoShape, msgspec.DecodeError):
                 shape = None
-        return intersect(shape or shape_of_box((west, south, east, north)), self._shapes[number], self._spend)
+        return intersect(shape or shape_of_box((west, south, east, north)), self.shapes[number], self._spend)
 
     def _spend(self, count: int) -> None:
         self._compared += count
@@ -93,17 +86,18 @@ class IndexReader:
         """Return those of these datasets that the index has with these very marks, by name."""
         found = []
         for *fields, crc in self.db.execute(
-            "SELECT p.n, p.dataset, p.mark, p.rows, p.first, p.last, p.crc FROM json_each(?) w "
+            "SELECT p.* FROM json_each(?) w "
             "CROSS JOIN parts p ON p.dataset = w.key AND p.mark = w.value ORDER BY p.dataset",
             (msgspec.json.encode(allowed).decode(),),
         ):
-            if part_check(*fields) != crc:
+            part = Part(*fields)
+            if part.check() != crc:
                 raise DamagedIndex("a part")
-            found.append(Part(*fields))
+            found.append(part)
         return found
 
     def search(self, query: ItemQuery) -> ItemPage:
-        self._shapes.clear()
+        self.shapes.clear()
         self._steps = self._compared = 0
         self._trial = None
         if query.after is not None and len(query.after) != len(query.sortby) + 2:
@@ -121,27 +115,13 @@ class IndexReader:
         if query.limit < 1 or query.ids == ():
             return ItemPage(bodies=[], next=None, matched=0)
         compare = cmp_to_key(_comparison(query))
-        streams: list[Iterator[_Row]] = []
-        matched: int | None = 0
-        left = MOST_COUNTED
         first, last = _ends(query.interval or (None, None))
-        for part in parts:
-            if query.interval is not None and (part.first > last or part.last < first):
-                continue
-            search = _PartSearch(self, part, query)
-            few = search.few(min(FEW, left))
-            if few is None:
-                matched = None if matched is None or not search.is_whole else matched + part.rows
-                streams.append(search.walk())
-                continue
-            rows = list(search.all())
-            left -= len(rows)
-            matched = None if matched is None else matched + len(rows)
-            after = query.after
-            if after is not None:
-                start = _Row(0, after, "")
-                rows = [row for row in rows if compare(row) > compare(start)]
-            streams.append(iter(rows))
+        if query.interval is not None:
+            parts = [part for part in parts if part.first <= last and part.last >= first]
+        searches = [_PartSearch(self, part, query, len(parts)) for part in parts]
+        dear = sum(search.dear for search in searches) > MOST_COUNTED
+        matched = None if dear else sum(search.count() for search in searches)
+        streams = [search.stream() for search in searches]
         taken: list[_Row] = []
         for row in heapq.merge(*streams, key=compare):
             if len(taken) == query.limit:
@@ -170,39 +150,61 @@ class IndexReader:
 class _PartSearch:
     """The search in one dataset."""
 
-    def __init__(self, reader: IndexReader, part: Part, query: ItemQuery) -> None:
+    def __init__(self, reader: IndexReader, part: Part, query: ItemQuery, parts: int) -> None:
         self._reader = reader
         self._part = part
         self._query = query
-        self._boxes = _boxes(query)
-        self.is_whole = query.ids is None and query.interval is None and not self._boxes and query.filter is None
+        self._boxes = _boxes(query) if query.ids is None and part.rows > SMALL else []
+        most = int((part.rows * (query.limit / parts + 1) / _DEARER) ** 0.5)
+        self._in_place = self._few(max(LEAST, min(FEW, most)) if FEW else 0)
 
-    def few(self, most: int) -> int | None:
-        """Return how many rows are to be looked at, if that is at most this many; None if it is more."""
-        if self._query.ids is not None:
-            return len(self._query.ids) if len(self._query.ids) <= most else None
-        if self._part.rows <= most:
-            return self._part.rows
+    def _few(self, most: int) -> int | None:
+        """Return how many rows the tree finds, if that is at most this many; None if it is more."""
         if not self._boxes:
             return None
         text, values = self._in_tree("1", most + 1)
         found = self._reader.db.execute(f"SELECT count(*) FROM ({text})", values).fetchone()  # noqa: S608
         return None if found is None or found[0] > most else int(found[0])
 
-    def all(self) -> Iterator[_Row]:
-        """Yield all rows that match, in order, those of earlier pages too."""
-        through_tree = bool(self._boxes) and self._query.ids is None and self._part.rows > 64
-        return self._rows(None, through_tree=through_tree, limit=None)
+    @property
+    def _is_whole(self) -> bool:
+        query = self._query
+        conditions = (query.ids, query.bbox, query.intersects, query.interval, query.filter)
+        return all(each is None for each in conditions)
 
-    def walk(self) -> Iterator[_Row]:
-        """Yield the rows that match after the position of the query, along the index by time."""
-        after = self._query.after
-        if not self._boxes:
-            yield from self._rows(after, through_tree=False, limit=self._query.limit + 1)
-            return
-        reader = self._reader
+    @property
+    def dear(self) -> float:
+        """Return how dear it is to count the matches: as much as to read so many rows through the tree."""
+        if self._is_whole:
+            return 0
+        if self._in_place is not None:
+            return self._in_place
+        if self._query.ids is not None:
+            return len(self._query.ids)
+        return self._part.rows / (_DEARER if self._query.filter is None else 1)
+
+    def count(self) -> int:
+        """Return how many rows match on all pages."""
+        if self._is_whole:
+            return self._part.rows
+        sql = Sql(self._part.dataset, self._reader.shapes)
+        text = f"SELECT count(*) FROM {self._matches(sql, through_tree=self._in_place is not None)}"  # noqa: S608
+        found = self._reader.db.execute(text, tuple(sql.values)).fetchone()
+        return int(found[0]) if found else 0
+
+    def stream(self) -> Iterator[_Row]:
+        """Yield the rows that match after the position of the query, in order."""
+        if self._in_place == 0:
+            return iter(())
+        if self._in_place is not None or not self._boxes:
+            return self._rows(self._query.after, through_tree=self._in_place is not None)
+        return self._walk()
+
+    def _walk(self) -> Iterator[_Row]:
+        """Yield rows along the index by time, and through the tree when that took too long."""
+        reader, after = self._reader, self._query.after
         spent = 0
-        rows = self._rows(after, through_tree=False, limit=self._query.limit + 1)
+        rows = self._rows(after, through_tree=False)
         try:
             while True:
                 begun = reader.steps
@@ -218,27 +220,29 @@ class _PartSearch:
             reader.give_up_at(None)
             if reader.steps > _MOST_STEPS:
                 raise
-        yield from self._rows(after, through_tree=True, limit=self._query.limit + 1)
+        yield from self._rows(after, through_tree=True)
 
-    def _rows(self, after: Position | None, *, through_tree: bool, limit: int | None) -> Iterator[_Row]:
-        query, sql = self._query, Sql(self._part.dataset, self._reader._shapes)
-        keys = query.sortby
-        expressions, order = sql.order(keys)
+    def _rows(self, after: Position | None, *, through_tree: bool) -> Iterator[_Row]:
+        query, dataset = self._query, self._part.dataset
+        sql = Sql(dataset, self._reader.shapes)
+        expressions, order = sql.order(query.sortby)
+        matches = self._matches(sql, through_tree=through_tree)
+        later = "" if after is None else f" AND {sql.after(expressions, query.sortby, after)}"
+        chosen = ", ".join(["i.n", *expressions, "i.id"])
+        text = f"SELECT {chosen} FROM {matches}{later} ORDER BY {order} LIMIT {query.limit + 1}"  # noqa: S608
+        for n, *found in self._reader.db.cursor().execute(text, tuple(sql.values)):
+            name = found.pop()
+            yield _Row(n, (*found, dataset, name), dataset)
+
+    def _matches(self, sql: Sql, *, through_tree: bool) -> str:
+        """Return where the rows that match come from, and the conditions on them."""
         source, column = "items i", "i.part"
         if through_tree:
             text, values = self._in_tree("n >> 1 AS n", None)
             numbered = _renumbered(text, [sql.bind(value) for value in values])
             source, column = f"(SELECT DISTINCT n FROM ({numbered})) h CROSS JOIN items i ON i.n = h.n", "+i.part"  # noqa: S608
         where = [f"{column} = {sql.bind(self._part.n)}", *self._conditions(sql)]
-        if after is not None:
-            where.append(sql.after(expressions, keys, after))
-        chosen = ", ".join(["i.n", *expressions, "i.id"])
-        tail = "" if limit is None else f" LIMIT {limit}"
-        text = f"SELECT {chosen} FROM {source} WHERE {' AND '.join(where)} ORDER BY {order}{tail}"  # noqa: S608
-        dataset = self._part.dataset
-        for n, *found in self._reader.db.cursor().execute(text, tuple(sql.values)):
-            name = found.pop()
-            yield _Row(n, (*found, dataset, name), dataset)
+        return f"{source} WHERE {' AND '.join(where)}"
 
     def _conditions(self, sql: Sql) -> Iterator[str]:
         query = self._query
@@ -248,6 +252,7 @@ class _PartSearch:
         if query.interval is not None:
             first, last = _ends(query.interval)
             yield f"i.start <= {sql.bind(last)} AND i.end >= {sql.bind(first)}"
+            yield f"i.start >= {sql.bind(max(OPEN_START, first - self._part.longest))}"  # the index by time ends here
         for shape in _shapes(query):
             yield f"(i.shape > 0 AND {sql.meets(shape)})"
         if query.filter is not None:

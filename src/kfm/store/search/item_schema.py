@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
 from zlib import crc32
 
 APPLICATION_ID = 0x4B464D49  # "KFMI"
@@ -12,7 +13,8 @@ FORMAT = 1
 APART = 65_536
 SCHEMA = f"""
 CREATE TABLE parts(n INTEGER PRIMARY KEY, dataset TEXT NOT NULL UNIQUE, mark TEXT NOT NULL, rows INTEGER NOT NULL,
-  first INTEGER NOT NULL, last INTEGER NOT NULL, crc INTEGER NOT NULL);
+  first INTEGER NOT NULL, last INTEGER NOT NULL, longest INTEGER NOT NULL,
+  crc INTEGER NOT NULL);
 CREATE TABLE items(n INTEGER PRIMARY KEY, part INTEGER NOT NULL, id TEXT NOT NULL, start INTEGER NOT NULL,
   end INTEGER NOT NULL, west REAL, south REAL, east REAL, north REAL, shape INTEGER NOT NULL, properties BLOB NOT NULL);
 CREATE UNIQUE INDEX by_id ON items(part, id);
@@ -24,9 +26,20 @@ PRAGMA application_id={APPLICATION_ID};
 """
 
 
-def part_check(n: int, dataset: str, mark: str, rows: int, first: int, last: int) -> int:
-    """Return the checksum of a part: a damaged number would show the rows of another dataset."""
-    return crc32(repr((n, dataset, mark, rows, first, last)).encode())
+class Part(NamedTuple):
+    """One dataset."""
+
+    n: int
+    dataset: str
+    mark: str
+    rows: int
+    first: int  # the earliest start, the latest end, and the longest time between the two, of its items
+    last: int
+    longest: int
+
+    def check(self) -> int:
+        """Return the checksum of a part: a damaged number would show the rows of another dataset."""
+        return crc32(repr(tuple(self)).encode())
 
 
 def row_check(dataset: str, n: int, name: str, body: bytes) -> int:

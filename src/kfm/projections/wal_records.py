@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import IO, Any
 
 from kfm import DISTRIBUTION
@@ -14,6 +15,19 @@ from kfm.model.records import Phase, Run, Segment, Step, StepStatus, WalRecord
 FORMATS = ("json", "avro", "parquet")
 
 
+class _Names:
+    """The ids of steps by position. Those after the last one that was wanted are not read."""
+
+    def __init__(self, steps: Iterable[Step]) -> None:
+        self._steps = iter(steps)
+        self._read: list[str] = []
+
+    def __getitem__(self, position: int) -> str:
+        if position >= len(self._read):
+            self._read.extend(step.id for step in islice(self._steps, position + 1 - len(self._read)))
+        return self._read[position]
+
+
 def wal_records(
     run: Run, steps: Iterable[Step], segments: Iterable[Segment], sinks: PendingRun | Completion | None = None
 ) -> Iterator[WalRecord]:
@@ -21,7 +35,7 @@ def wal_records(
     gap. `sinks` says which sinks must follow the run, or have followed it.
 
     LINEAGE is PENDING for each sink from the commit on, and DONE for the run when the last one has followed."""
-    names = [step.id for step in steps]
+    names = _Names(steps)
     seq = 0
     expected: list[str] = []  # the sinks that must follow the run
 

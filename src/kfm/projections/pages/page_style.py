@@ -136,12 +136,12 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
 
-def document(title: str, body: Sequence[str], head: str = "") -> str:
+def document(title: str, body: Sequence[str], head: str = "", policy: str = POLICY) -> str:
     """Return a whole HTML document. `head` is written into its head as it is."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">{file_marks.HTML}'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">{file_marks.HTML}'
         f"<title>{escape(title)}</title><style>{STYLE}</style>{head}</head><body>{''.join(body)}</body></html>\n"
     )
 

@@ -1,0 +1,72 @@
+"""The console of an installation, served by the real server in threads of this process, to a chosen audience."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+from kfm import config
+from kfm.api.application import GovernedApp
+from kfm.api.server import Served, listening
+from kfm.app.session.session import Session, open_session
+
+
+class Page(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+class Console:
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def get(self, path: str, **headers: str) -> Page:
+        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            line.request("GET", path, headers=headers)
+            answer = line.getresponse()
+            return Page(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+        finally:
+            line.close()
+
+    def data(self, path: str) -> Any:
+        found = self.get(path)
+        assert found.status == 200, (path, found.status, found.text[:500])
+        return found.data
+
+    def page(self, path: str) -> str:
+        found = self.get(path)
+        assert found.status == 200, (path, found.status, found.text[:500])
+        assert found.headers["content-type"] == "text/html; charset=utf-8"
+        return found.text
+
+
+def _opened(path: str) -> Session:
+    return open_session(config.load(path, os.environ))
+
+
+@contextmanager
+def console(folder: Path | None = None, audience: str = "") -> Iterator[Console]:
+    """Serve the installation in a folder. Without an audience the server finds out on its own who asks."""
+    path = str((folder or Path.cwd()) / "kfm.yml")
+    served = Served(partial(_opened, path), path, str(Path(path).parent / ".kfm" / "serve" / "items.db"))
+    asked = mock.patch.object(GovernedApp, "_audience", lambda *_: audience)
+    with asked if audience else mock.patch.object(GovernedApp, "__doc__", GovernedApp.__doc__):
+        with listening(partial(_opened, path), "127.0.0.1", 0, None, metrics=False, served=served) as port:
+            yield Console(port)

@@ -1,0 +1,171 @@
+"""Each page of the console shows the record that its address under /v1 answers with, and no page shows more."""
+
+from __future__ import annotations
+
+import html
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from kfm.api.routes import STAFF
+from kfm.app.serving import discretion
+from tests.api.console_server import Console, console
+from tests.app.governance.people import by_order
+from tests.cli.conftest import Kfm, done, kfm, plain_environment, ran, started
+from tests.engine.protected.conftest import SAFE, SECRETS, dataset, installation, label, labels, site
+from tests.kept import once
+
+__all__ = ["kfm", "plain_environment", "ran", "site", "started"]
+
+NOTHING = {"title": "there is nothing at this address", "status": 404}
+ABSENT = "00000000-0000-8000-8000-000000000000"
+
+
+def words(page: str) -> str:
+    """What a reader sees of a page."""
+    return " ".join(html.unescape(re.sub(r"<style>.*?</style>|<[^>]+>", " ", page, flags=re.S)).split())
+
+
+def same(server: Console, *paths: str) -> None:
+    """All of these are the one answer about what is absent."""
+    found = [server.get(path) for path in paths]
+    assert [(each.status, each.data) for each in found] == [(404, NOTHING)] * len(paths), paths
+    heads = [{k: v for k, v in each.headers.items() if k != "date"} for each in found]
+    assert all(head == heads[0] for head in heads)
+
+
+@pytest.fixture
+def mixed(site: Kfm) -> Kfm:
+    """A public dataset, a masked one and a closed one; the first two are published."""
+    Path("wells.csv").write_text("well,depth\nA,1\nB,2\n")
+    Path("closed.csv").write_text("name,what\nhidden-spring,x\n")
+    installation(
+        dataset("sites", "sites.csv", mask=True, sensitivity="public"),
+        dataset("wells", "wells.csv", sensitivity="public"),
+        dataset("closed-springs", "closed.csv", sensitivity="restricted"),
+    )
+    labels(label("dataset: sites"), label("source: sites.csv"))
+
+    def make() -> None:
+        site("run")
+        done(by_order(site, SAFE, "promote", "wells"), by_order(site, SAFE, "promote", "sites"))
+
+    once("console-mixed", [Path(), SAFE], make)
+    return site
+
+
+HIDDEN = ("closed-springs", "hidden-spring", "closed.csv")
+
+
+def test_the_staff_is_the_same_in_the_table_of_routes_and_in_what_it_may_see() -> None:
+    assert discretion.STAFF == STAFF
+
+
+def test_the_page_of_runs_and_of_a_run_show_the_records_of_their_addresses(ran: Kfm) -> None:
+    with console() as server:
+        listed = server.data("/v1/runs")
+        assert [row["op"] for row in listed["runs"]] == ["promote", "ingest"]
+        page = server.page("/runs")
+        for row in listed["runs"]:
+            assert f'href="/runs/{row["run_id"]}"' in page and row["status"] in page
+        first = server.data("/v1/runs?limit=1")
+        rest = server.data(f"/v1/runs?limit=1&after={first['next']}")
+        assert [*first["runs"], *rest["runs"]] == listed["runs"] and rest["next"] == ""
+        assert [r["op"] for r in server.data("/v1/runs?dataset=rain-gauges&status=SUCCESS")["runs"]] == [
+            "promote",
+            "ingest",
+        ]
+        assert server.data("/v1/runs?status=FAILED")["runs"] == []
+
+        run_id = listed["runs"][1]["run_id"]
+        told = server.data(f"/v1/runs/{run_id}")
+        steps, journal = server.data(f"/v1/runs/{run_id}/steps"), server.data(f"/v1/runs/{run_id}/journal")
+        seen = words(server.page(f"/runs/{run_id}"))
+        assert told["steps"] == {"planned": 3, "done": 3, "failed": 0} and steps["planned"] == 3
+        for text in (told["correlation_id"], told["cost"]["energy_method"], *(step["id"] for step in steps["steps"])):
+            assert text in seen
+        assert [fact["seq"] for fact in journal["records"]] == list(range(1, len(journal["records"]) + 1))
+        assert {fact["phase"] for fact in journal["records"]} == {"PLAN", "EXECUTE", "UPSERT", "LINEAGE"}
+        receipt = server.data(f"/v1/runs/{run_id}/receipt")
+        assert receipt["receipt"]["run_id"] == run_id and receipt["receipt_digest"] in seen
+        two = server.data(f"/v1/runs/{run_id}/steps?limit=2")
+        last = server.data(f"/v1/runs/{run_id}/steps?limit=2&after={two['next']}")
+        assert [*two["steps"], *last["steps"]] == steps["steps"] and last["next"] == ""
+        same(server, f"/v1/runs/{ABSENT}", "/v1/runs/x", f"/runs/{ABSENT}", f"/v1/runs/{ABSENT}/steps")
+
+
+def test_everybody_sees_runs_of_shown_versions_alone_and_never_a_receipt(mixed: Kfm) -> None:
+    every = [row["run"] for row in mixed("--json", "runs", "list").data if row["dataset"] == "closed-springs"]
+    assert every, "a run of the closed dataset is there"
+    with console() as server:
+        listed = server.data("/v1/runs")
+        assert {row["dataset"] for row in listed["runs"]} == {"sites", "wells"}
+        pages = [server.get("/runs"), server.get("/v1/runs")]
+        for row in listed["runs"]:
+            at = f"/v1/runs/{row['run_id']}"
+            pages += [server.get(each) for each in (at, f"{at}/steps", f"{at}/journal", f"{at}/receipt", at[3:])]
+            assert server.data(f"{at}/receipt")["receipt"] is None
+            withheld = row["dataset"] == "sites"
+            assert server.data(at)["is_withheld"] is withheld
+            assert bool(server.data(f"{at}/steps")["steps"]) is not withheld
+        assert all(page.status == 200 for page in pages)
+        seen = "\n".join(page.text for page in pages)
+        assert [secret for secret in (*SECRETS, *HIDDEN) if secret in seen] == []
+        same(server, "/v1/runs/" + every[0], "/v1/runs/" + ABSENT, f"/runs/{every[0]}")
+        same(server, "/v1/runs?dataset=closed-springs", "/v1/runs?dataset=no-such")
+
+
+def test_the_staff_sees_that_a_protected_run_was_and_nothing_of_what_it_read(mixed: Kfm) -> None:
+    with console(audience="operator") as server:
+        listed = server.data("/v1/runs")
+        assert {row["dataset"] for row in listed["runs"]} >= {"sites", "wells", "closed-springs"}
+        seen = ""
+        for row in listed["runs"]:
+            at = f"/v1/runs/{row['run_id']}"
+            for each in (at, f"{at}/steps", f"{at}/journal", f"{at}/receipt", at[3:]):
+                body = server.get(each).text
+                seen += "" if row["dataset"] == "wells" else body
+            is_plain = row["dataset"] == "wells"
+            assert (server.data(f"{at}/receipt")["receipt"] is not None) is is_plain, row
+        assert "closed-springs" in seen, "the staff may know its name"
+        assert [secret for secret in (*SECRETS, "hidden-spring", "closed.csv", "sites.csv") if secret in seen] == []
+
+
+@pytest.mark.long
+def test_a_run_of_100_000_steps_opens_within_a_second(kfm: Kfm) -> None:
+    Path("kfm.yml").write_text(
+        "datasets:\n  big: {updater: 'big.py:Big', title: big, license: CC0-1.0, sensitivity: public}\n"
+    )
+    Path("big.py").write_text(BIG)
+    done(kfm("run"))
+    with console() as server:
+        run_id = server.data("/v1/runs")["runs"][0]["run_id"]
+        server.page("/runs")
+        begun = time.perf_counter()
+        page = server.page(f"/runs/{run_id}")
+        spent = time.perf_counter() - begun
+        assert "100,000 of 100,000 steps" in page and page.count("<tr>") < 200
+        print(f"a run of 100,000 steps opened in {spent:.2f} s")
+        last = server.data(f"/v1/runs/{run_id}/steps?after=99990")
+        assert [step["position"] for step in last["steps"]] == list(range(99_990, 100_000)) and last["next"] == ""
+
+
+BIG = """
+from kfm import Output, Plan, Step, Updater
+
+
+class Big(Updater):
+    id = "big"
+    version = "1.0.0"
+
+    def inputs(self, trigger, sources):
+        return []
+
+    def plan(self, inputs):
+        return Plan([Step(id=f"s{n}", key=(str(n),)) for n in range(100_000)])
+
+    def perform(self, step, read):
+        return Output(body=b"x", media_type="text/plain")
+"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kfm.api import data_routes, page_routes, stac_routes
+from kfm.api.contract_routes import with_contract
 
 # A page of a dataset comes before the files of its folder.
-ROUTES = (*page_routes.ROUTES, *data_routes.ROUTES, *stac_routes.ROUTES)
+ROUTES = with_contract((*page_routes.ROUTES, *data_routes.ROUTES, *stac_routes.ROUTES))

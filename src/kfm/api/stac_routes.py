@@ -91,8 +91,10 @@ def search(view: View, call: Call) -> Answer:
 def search_by_body(view: View, call: Call) -> Answer:
     try:
         document = msgspec.json.decode(call.body or b"{}")
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise HttpProblem(400, "the body is not JSON; send a JSON object", "input.bad") from None
+    if not isinstance(document, dict):
+        raise HttpProblem(400, "the body is no JSON object; send one", "input.bad")
     return _found(view, call, search_of_body(document), f"{BASE}/stac/search", by_body=True)
 
 

@@ -8,7 +8,7 @@ from html import escape
 from kfm.projections.pages.page_style import as_bytes, document
 
 # Address and words of each page that everybody may see.
-WAYS = (("/", "Datasets"), ("/stories", "Stories"), ("/runs", "Runs"), ("/ledger", "Ledger"), ("/v1", "API"))
+WAYS = (("/", "Datasets"), ("/stories", "Stories"), ("/runs", "Runs"), ("/ledger", "Ledger"), ("/v1/docs", "API"))
 MARK = b'<header class="bar">'
 
 

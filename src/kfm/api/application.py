@@ -5,8 +5,11 @@ Paths that are not of the table go to the webhooks, which keep their own applica
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +22,13 @@ from kfm.api.routes import Answer, ApiRoute, Call, Stream, View, encoded, query_
 from kfm.app.authority import keyring
 from kfm.app.serving.item_catalog import ItemCatalog
 from kfm.app.serving.shelf import Shelf
-from kfm.errors import KfmError
+from kfm.errors import KfmError, place_of
 
 if TYPE_CHECKING:
     from kfm.api.readers import Readers, Reading
 
 MOST_BODY = 256 * 1024
+SECONDS_FOR_BODY = 20.0
 # Nothing comes from another origin, no page is framed, and no script runs but that of files.
 POLICY = (
     "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; img-src 'self' data:; "
@@ -39,7 +43,9 @@ SECURITY = {
 }
 # What may be shown can change with the next request: a cache has to ask each time.
 CACHING = {"Cache-Control": "no-cache", "Vary": "Accept, Authorization"}
+CLOSING = frozenset({408, 413})  # the rest of the body is not read
 Asgi = Callable[..., Any]
+_log = logging.getLogger("uvicorn.error")
 
 
 class GovernedApp:
@@ -87,30 +93,35 @@ class GovernedApp:
         await _problem(not_found().problem)(scope, receive, send)
 
     async def answer(self, request: Request, offered: dict[str, ApiRoute]) -> Response:
-        method = "GET" if request.method == "HEAD" else request.method
+        """Answer a request whose path is in the table. HEAD answers as GET of the whole does, without the body."""
+        is_head = request.method == "HEAD"
+        method = "GET" if is_head else request.method
         route = offered.get(method)
         if route is None:
             allowed = ", ".join(sorted({*offered, "HEAD"} if "GET" in offered else offered))
             return _problem(HttpProblem(405, f"this address takes: {allowed}").problem, {"Allow": allowed})
         try:
             query, given = query_of(route, list(request.query_params.multi_items()))
-            body = await _body(request) if route.body else b""
+            body = await _body(request, route.body) if route.body else b""
             call = Call(
                 path=request.path_params,
                 query=query,
                 given=given,
                 body=body,
                 base=_base(request),
-                headers={name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers.raw},
+                headers=_headers(request, is_head=is_head),
             )
             found, index = await self._readers.ask(partial(self._worked, route, call))
         except HttpProblem as told:
-            return _problem(told.problem)
+            return _problem(told.problem, dict(told.headers))
         except KfmError as told:
             return _problem(as_problem(told))
         except ClientDisconnect:
             return _problem(HttpProblem(400).problem)
-        return await self._response(request, found, index)
+        except Exception as bug:  # its text may hold data: the log gets the type and the place alone
+            _log.error("the API failed: %s at %s", type(bug).__name__, place_of(bug))
+            return _problem(HttpProblem(500).problem)
+        return self._response(request, found, index)
 
     def _worked(self, route: ApiRoute, call: Call, reading: Reading) -> tuple[Answer, int]:
         """Answer in a reading thread, inside one read transaction."""
@@ -133,23 +144,23 @@ class GovernedApp:
             return "public"
         return "single"
 
-    async def _response(self, request: Request, answer: Answer, index: int) -> Response:
+    def _response(self, request: Request, answer: Answer, index: int) -> Response:
         headers = {**SECURITY, **CACHING, "KFM-Ledger-Entries": str(index), **dict(answer.headers)}
-        if isinstance(answer.body, Stream):
-            if request.method == "HEAD":
-                answer.body.pieces.close()  # type: ignore[attr-defined]
-                return Response(
-                    status_code=answer.status, headers=_sized(headers, answer), media_type=answer.media_type
-                )
-            return StreamingResponse(
-                self._pieces(answer.body), answer.status, _sized(headers, answer), media_type=answer.media_type
-            )
-        tag = answer.etag or f'"{hashlib.sha256(answer.body).hexdigest()[:32]}"'
-        if answer.status == 200:
+        stream = answer.body if isinstance(answer.body, Stream) else None
+        if request.method in ("GET", "HEAD") and answer.status in (200, 206):
+            tag = answer.etag or f'"{hashlib.sha256(answer.body).hexdigest()[:32]}"'
             headers["ETag"] = tag
             if _names(request.headers.get("if-none-match", ""), tag):
+                _close(stream)
+                headers.pop("Content-Range", None)
                 return Response(status_code=304, headers=headers)
-        return Response(answer.body, answer.status, headers, media_type=answer.media_type)
+        if stream is None:
+            return Response(answer.body, answer.status, headers, media_type=answer.media_type)
+        headers |= {"Content-Length": str(stream.size), "Accept-Ranges": "bytes"}
+        if request.method == "HEAD":
+            _close(stream)
+            return Response(status_code=answer.status, headers=headers, media_type=answer.media_type)
+        return StreamingResponse(self._pieces(stream), answer.status, headers, media_type=answer.media_type)
 
     async def _pieces(self, stream: Stream) -> Any:
         """Send a body in pieces, as long as it may be shown. A client whose body ends early sees that it is cut."""
@@ -163,9 +174,7 @@ class GovernedApp:
                     return
                 yield piece
         finally:
-            close = getattr(pieces, "close", None)
-            if close is not None:
-                close()
+            _close(stream)
 
 
 class _Withdrawn(Exception):
@@ -186,10 +195,20 @@ def _endpoint(app: GovernedApp, offered: dict[str, ApiRoute]) -> Callable[[Reque
     return endpoint
 
 
-def _sized(headers: dict[str, str], answer: Answer) -> dict[str, str]:
-    assert isinstance(answer.body, Stream)
-    tag = {"ETag": answer.etag} if answer.etag else {}
-    return {**headers, **tag, "Content-Length": str(answer.body.size), "Accept-Ranges": "bytes"}
+def _close(stream: Stream | None) -> None:
+    """Close the file of a body that is not sent, or not to its end."""
+    close = getattr(stream.pieces, "close", None) if stream is not None else None
+    if close is not None:
+        with suppress(ValueError):  # a reading thread is still at it; it ends with its piece
+            close()
+
+
+def _headers(request: Request, *, is_head: bool) -> dict[str, str]:
+    """Return the headers of a request. RFC 9110 gives Range a meaning for GET alone."""
+    found = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers.raw}
+    if is_head:
+        found.pop("range", None)
+    return found
 
 
 def _names(header: str, tag: str) -> bool:
@@ -202,19 +221,29 @@ def _problem(problem: Problem, headers: dict[str, str] | None = None) -> Respons
     more = dict(headers or {})
     if problem.status == 503:
         more["Retry-After"] = "5"
+    if problem.status in CLOSING:
+        more["Connection"] = "close"
     return Response(body_of(problem), problem.status, {**SECURITY, **CACHING, **more}, media_type=PROBLEM)
 
 
-async def _body(request: Request) -> bytes:
+async def _body(request: Request, media: str) -> bytes:
+    """Return the body of a request. HttpProblem if it is of another type, too large or too slow."""
+    given = request.headers.get("content-type")
+    if given is not None and given.partition(";")[0].strip().lower() != media:
+        raise HttpProblem(415, f"send the body as {media}", "input.bad")
     declared = request.headers.get("content-length", "0")
     if not declared.isdigit() or int(declared[:12]) > MOST_BODY:
-        raise HttpProblem(413, f"send at most {MOST_BODY} bytes")
+        raise HttpProblem(413, f"send at most {MOST_BODY} bytes", "input.bad")
     parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > MOST_BODY:
-            raise HttpProblem(413, f"send at most {MOST_BODY} bytes")
-        parts.append(part)
+    try:
+        async with asyncio.timeout(SECONDS_FOR_BODY):
+            async for part in request.stream():
+                size += len(part)
+                if size > MOST_BODY:
+                    raise HttpProblem(413, f"send at most {MOST_BODY} bytes", "input.bad")
+                parts.append(part)
+    except TimeoutError:
+        raise HttpProblem(408, f"send the body within {SECONDS_FOR_BODY:.0f} seconds", "input.bad") from None
     return b"".join(parts)
 
 

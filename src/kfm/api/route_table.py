@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from kfm.api import data_routes, page_routes, run_routes, stac_routes, static_routes
+from kfm.api.contract_routes import with_contract
 
 # A page of a dataset comes before the files of its folder.
-ROUTES = (
-    *page_routes.ROUTES,
-    *data_routes.ROUTES,
-    *stac_routes.ROUTES,
-    *run_routes.ROUTES,
-    *static_routes.ROUTES,
+ROUTES = with_contract(
+    (
+        *page_routes.ROUTES,
+        *data_routes.ROUTES,
+        *stac_routes.ROUTES,
+        *run_routes.ROUTES,
+        *static_routes.ROUTES,
+    )
 )

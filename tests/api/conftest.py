@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.api.serving_site import Site, served_site
+
+SETTINGS = {"KFM_ACTOR": "tester", "KFM_REASON": "a test", "KFM_ACCEPT_WEAK_STORAGE": "true"}
+
+
+@contextmanager
+def _environment() -> Iterator[None]:
+    kept = {name: value for name, value in os.environ.items() if name.startswith("KFM_")}
+    for name in kept:
+        del os.environ[name]
+    os.environ.update(SETTINGS)
+    try:
+        yield
+    finally:
+        for name in SETTINGS:
+            os.environ.pop(name, None)
+        os.environ.update(kept)
+
+
+@pytest.fixture
+def clean() -> Iterator[None]:
+    """The settings of a test that makes an installation of its own."""
+    with _environment():
+        yield
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """One server for all tests that change nothing."""
+    with _environment():
+        opened = served_site(tmp_path_factory.mktemp("served"))
+        site = opened.__enter__()
+    try:
+        yield site
+    finally:
+        opened.__exit__(None, None, None)

@@ -1,5 +1,5 @@
-"""A label that is tightened while a file is on its way, an index that is damaged or gone, a configuration that cannot be
-read, a policy engine that is down: nothing is shown that may not be."""
+"""Nothing is shown that may not be: a label that is tightened while a file is on its way, an index that is damaged or
+older than the state, a configuration that cannot be read, a policy engine that is down."""
 
 from __future__ import annotations
 

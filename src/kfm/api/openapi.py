@@ -171,10 +171,16 @@ def document(routes: Sequence[ApiRoute]) -> dict[str, Any]:
         "tags": [{"name": tag, **({"description": _TAGS[tag]} if tag in _TAGS else {})} for tag in tags],
         "paths": paths,
         "components": {
-            "schemas": {name: _open(schema) for name, schema in sorted({**components, **_STAC}.items())},
+            "schemas": {name: _plain(_open(schema)) for name, schema in sorted({**components, **_STAC}.items())},
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "a token of a person"}},
         },
     }
+
+
+def _plain(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema with lists where msgspec has tuples, as its JSON reads."""
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(schema))
+    return found
 
 
 def address_of(route: ApiRoute) -> str:

@@ -8,6 +8,8 @@ broken := [
 	["/asked/who", " ", "asked.told"],
 	["/asked/what", "", "asked.told"],
 	["/asked/when", 0, "asked.told"],
+	["/asked/when", 9007199254740993, "asked.told"],
+	["/asked/when", null, "serve.consent"],
 	["/asked/why", "", "asked.told"],
 	["/subjects", [examples.other], "serve.subject"],
 	["/subjects", [], "serve.subject"],
@@ -43,7 +45,12 @@ broken := [
 	["/label/withhold", "trinomial", "serve.duties"],
 	["/label/withhold", [7], "serve.duties"],
 	["/label/withhold", null, "serve.duties"],
+	["/label/public_resolution", 6.5, "serve.masking"],
+	["/label/public_resolution", -1, "serve.masking"],
+	["/label/withhold", {"a": "trinomial"}, "serve.duties"],
 	["/label/per_minute", 0, "serve.duties"],
+	["/label/per_minute", 1.5, "serve.duties"],
+	["/label/per_minute", 9007199254740993, "serve.duties"],
 	["/label/per_minute", "60", "serve.duties"],
 ]
 
@@ -106,6 +113,13 @@ test_what_is_public_needs_no_mask if {
 test_public_data_with_another_care_is_not_shown if {
 	serve.allow == false with input as examples.but(public_question, "/label/care", "community")
 	serve.allow == false with input as examples.without(public_question, "label/care")
+}
+
+test_a_version_is_named_by_a_whole_digest if {
+	every digest in ["md5:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "sha256:aa", 7, null] {
+		question := examples.but(examples.but(public_question, "/subjects", [digest]), "/identity/version", digest)
+		serve.allow == false with input as question
+	}
 }
 
 test_every_audience_that_is_known_sees_it if {

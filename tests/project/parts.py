@@ -35,7 +35,7 @@ TABLE: dict[str, tuple[int, tuple[str, ...]]] = {
     "masking": (1, ("tests/masking", "tests/engine/protected", "tests/app/governance")),
     "attacker": (1, ("tests/attacker",)),
     "ledger": (1, ("tests/crypto",)),
-    "policy": (1, ("tests/policy",)),
+    "policy": (1, ("tests/policy", "tests/app/serving")),
     "jobs": (2, ("tests/app/jobs", "tests/app/derived_jobs")),
     "servers": (1, ("tests/app/servers", "tests/sinks/test_publishers.py", "tests/sinks/test_file_trees.py")),
     "on-servers": (

@@ -108,12 +108,21 @@ def test_a_label_on_one_record_closes_the_masked_versions_that_were_made_before_
 def test_what_was_made_again_under_the_label_of_a_record_is_shown(public: Kfm, opened: Opened) -> None:
     written = label(f"record: {rows(public)[0]['id']}", "restricted")
     labels(*FIRST, written)
+    assert public("run", "cells", "--force", "--reason", "under the label").code == 0
+    assert opened().shown() == PLAIN, "it was made again of what was masked before"
     publish(public, "sites")
     publish(public, "cells")
     gate = opened()
     assert gate.shown() == set(ALL)
     labels(*FIRST, written, label(f"record: {rows(public)[0]['id']}", "closed"))
     assert gate.shown() == PLAIN
+
+
+def test_a_label_on_a_record_that_is_nowhere_closes_only_until_the_next_run(public: Kfm, opened: Opened) -> None:
+    labels(*FIRST, label(f"record: {'f0' * 16}", "restricted"))
+    assert opened().shown() == PLAIN
+    assert public("run", "sites").code == 0
+    assert opened().shown() == set(ALL)
 
 
 def test_a_label_on_one_record_that_asks_for_no_more_closes_nothing(public: Kfm, opened: Opened) -> None:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 from kfm.app.authority.classification import made_from
 from kfm.app.authority.labels_in_force import labels_in_force, read_bytes
 from kfm.clock import rfc3339
-from kfm.engine.protected.source_classification import is_more_closed
+from kfm.engine.protected.source_classification import PUBLIC, is_more_closed
 from kfm.model import refs
 from kfm.model.labels import Labels, standing_of_record
 from kfm.model.operation_target import REF
 
 if TYPE_CHECKING:
     from kfm.app.session.session import Session
-    from kfm.model.records import DatasetVersion
+    from kfm.model.records import DatasetVersion, SourceRef
 
 RULE = "record.closed"
 
@@ -38,9 +38,10 @@ def _is_stricter(session: Session, made: DatasetVersion, labels: Labels, records
     if f"{made.dataset}@{made.digest}" in seen:
         return False
     seen.add(f"{made.dataset}@{made.digest}")
-    if made.standing is not None and made.standing.level != "public" and _changed(session, made, labels, records):
+    inputs = made_from(session, made.dataset, made.validated_by or made.run_id)
+    if any(map(_is_masked, inputs)) and _changed(session, made, labels, records):
         return True
-    for ref in made_from(session, made.dataset, made.validated_by or made.run_id):
+    for ref in inputs:
         if ref.uri.startswith(REF):
             dataset = ref.uri.removeprefix(REF).partition("/")[2]
             other = session.state.ledger.version(dataset, ref.content_hash)
@@ -49,14 +50,19 @@ def _is_stricter(session: Session, made: DatasetVersion, labels: Labels, records
     return False
 
 
+def _is_masked(ref: SourceRef) -> bool:
+    """Return whether a run masked this source. A version of another dataset was masked when that one was made."""
+    return not ref.uri.startswith(REF) and ref.standing is not None and ref.standing.level != "public"
+
+
 def _changed(session: Session, made: DatasetVersion, labels: Labels, records: list[str]) -> bool:
-    assert made.standing is not None
+    around = made.standing or PUBLIC
     last = session.state.ledger.receipt(made.validated_by or made.run_id)
     since = last.started_at if last is not None else made.created_at
     before, today = _signed_at(session, since), rfc3339(session.clock.now_ms())[:10]
     for record in records:
-        was = standing_of_record(before, record, made.standing, since[:10])
-        if is_more_closed(standing_of_record(labels, record, made.standing, today), was):
+        was = standing_of_record(before, record, around, since[:10])
+        if is_more_closed(standing_of_record(labels, record, around, today), was):
             return True
     return False
 

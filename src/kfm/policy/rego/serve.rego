@@ -29,7 +29,6 @@ version := input.subjects[0] if {
 	count(input.subjects) == 1
 	startswith(input.subjects[0], "sha256:")
 	count(input.subjects[0]) == 71
-	input.subjects[0] == input.identity.version
 }
 
 holds contains "serve.subject" if {
@@ -56,11 +55,7 @@ holds contains "serve.label" if {
 holds contains "serve.access" if input.label.access == "open"
 
 # Data of no community needs no consent; but one that was given for a time ends with it.
-holds contains "serve.consent" if {
-	input.label.expires == "never"
-	input.asked.when > 0
-	input.asked.when <= 9007199254740991
-}
+holds contains "serve.consent" if input.label.expires == "never"
 
 holds contains "serve.consent" if {
 	input.asked.when > 0
@@ -68,10 +63,7 @@ holds contains "serve.consent" if {
 	input.label.expires <= 9007199254740991
 }
 
-holds contains "serve.masking" if {
-	input.label.sensitivity == "public"
-	input.label.care == "open"
-}
+holds contains "serve.masking" if input.label.sensitivity == "public"
 
 # A label that asks for coarser cells than the version has closes it; one that allows finer cells opens nothing.
 holds contains "serve.masking" if {

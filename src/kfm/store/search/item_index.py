@@ -129,19 +129,14 @@ class ItemIndex:
     def _mended(self, db: apsw.Connection) -> Iterator[None]:
         """Turn errors of the database into those of KFM. A damaged file is made anew."""
         try:
-            yield
+            with _failing_as_ours():
+                yield
         except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, DamagedIndex) as problem:
             damaged = self._file
             db.close(True)
             self._rebuild(damaged)
             raise Unavailable(
                 "the index of items was damaged and is empty now", hint="try again when it is filled"
-            ) from problem
-        except apsw.BusyError as problem:
-            raise Busy("another process is writing the index of items", hint="try again later") from problem
-        except (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError) as problem:
-            raise StorageFailed(
-                "the disk refused to read or write the index of items", hint="free space, or check its folder"
             ) from problem
 
     def _take(self) -> IndexReader:
@@ -169,7 +164,7 @@ class ItemIndex:
         return found.st_dev, found.st_ino
 
     def _reader(self) -> IndexReader:
-        with self._opening():
+        with self._opening(), _failing_as_ours():
             try:
                 db = self._opened()
             except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, _OtherFormat):
@@ -179,7 +174,7 @@ class ItemIndex:
         return IndexReader(db)
 
     def _rebuild(self, damaged: tuple[int, int] | None) -> None:
-        with self._opening():
+        with self._opening(), _failing_as_ours():
             if damaged is not None and self._at() == damaged:
                 self._delete()
                 self._opened().close(True)
@@ -230,6 +225,18 @@ class ItemIndex:
             db.close(True)
             raise
         return db
+
+
+@contextmanager
+def _failing_as_ours() -> Iterator[None]:
+    try:
+        yield
+    except (apsw.BusyError, apsw.LockedError) as problem:
+        raise Busy("another process is writing the index of items", hint="try again later") from problem
+    except (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError) as problem:
+        raise StorageFailed(
+            "the disk refused to read or write the index of items", hint="free space, or check its folder"
+        ) from problem
 
 
 class _OtherFormat(Exception):

@@ -23,6 +23,7 @@ NOUNS = {
     "parsing": "the room of parsers; the field's word for reading text into values",
     "protected": "the stages for protected records; the word that labels use",
     "scheduling": "the room of schedules; the field's word",
+    "serving": "the package of what readers are answered; the field's word, as in model serving",
     "testing": "the room for authors of updaters who test them; named as in numpy.testing",
 }
 # File names that occur in two rooms, each with the reason.

@@ -14,7 +14,7 @@ from kfm.errors import BadInput, Refused
 from kfm.model.canonical import canonical
 from kfm.model.jobs.story_record import FORMAT, Story, StoryBlock, StoryCitation, StorySpan
 from kfm.parsing.characters import is_printable
-from kfm.projections.story_html import story_html
+from kfm.projections.pages.story_html import story_html
 from kfm.updaters.jobs import story_source
 from kfm.updaters.jobs.story_source import read_story, text_of
 from kfm.updaters.jobs.story_writer import markdown_of

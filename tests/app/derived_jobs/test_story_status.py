@@ -13,7 +13,7 @@ from kfm.app.serving.story_status import StoryStatus, story_status
 from kfm.app.session.session import open_session
 from kfm.config import load
 from kfm.errors import BadInput
-from kfm.projections.story_html import story_html
+from kfm.projections.pages.story_html import story_html
 from tests.app.derived_jobs.conftest import Run
 from tests.app.derived_jobs.test_stories import HEAD, STORY, at, levels, measured, rain, run  # noqa: F401
 from tests.cli.conftest import Kfm

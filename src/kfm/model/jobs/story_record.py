@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from kfm.model.canonical import canonical
 from kfm.model.keys import digest as digest_of
 from kfm.model.names import dataset_uri
 from kfm.model.public_run import artifact_id
@@ -14,6 +15,8 @@ STORY_KEY, TEXT_KEY = "story", "text"  # the keys of its two outputs: the record
 MARKDOWN = "text/markdown; charset=utf-8; variant=CommonMark"
 NESTING = 20  # the most lists and quotes within each other
 
+# What became of a cited version: it is the public one, another took its place, or it was taken back.
+CitationStatus = Literal["current", "superseded", "rolled back", "withdrawn"]
 BlockKind = Literal["heading", "paragraph", "list", "item", "quote"]
 
 
@@ -72,4 +75,4 @@ def address_of(dataset: str, version: str, key: tuple[str, ...] = ()) -> str:
 
 def citation_name(citation: StoryCitation) -> str:
     """Return a short name of a citation that is the same everywhere: the anchor in a page."""
-    return f"cite-{digest_of(citation.address.encode())[7:19]}"
+    return f"cite-{digest_of(canonical(citation))[7:19]}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import msgspec
@@ -87,6 +88,7 @@ def read_story(text: str, name: str) -> SourceText:
     return _Blocks(name).read(tokens)
 
 
+@cache
 def _parser() -> MarkdownIt:
     try:
         from markdown_it import MarkdownIt

@@ -6,12 +6,14 @@ import html
 import re
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from kfm.api import application
 from kfm.api.routes import STAFF
 from kfm.app.serving import discretion
-from tests.api.console_server import Console, console
+from tests.api.console_server import Console, console, told
 from tests.app.governance.people import by_order
 from tests.cli.conftest import Kfm, done, kfm, plain_environment, ran, started
 from tests.engine.protected.conftest import SAFE, SECRETS, dataset, installation, label, labels, site
@@ -131,6 +133,57 @@ def test_the_staff_sees_that_a_protected_run_was_and_nothing_of_what_it_read(mix
             assert (server.data(f"{at}/receipt")["receipt"] is not None) is is_plain, row
         assert "closed-springs" in seen, "the staff may know its name"
         assert [secret for secret in (*SECRETS, "hidden-spring", "closed.csv", "sites.csv") if secret in seen] == []
+
+
+def test_the_page_of_the_present_shows_what_is_frozen_quarantined_and_what_to_do(ran: Kfm) -> None:
+    done(ran("freeze", "rain-gauges", "--reason", "looking"))
+    with console() as server:
+        now, seen = server.data("/v1/now"), words(server.page("/now"))
+        (one,) = now["datasets"]
+        assert one["is_frozen"] and one["is_held"] and "frozen" in seen and "quarantined rows" in seen
+        assert now["next"] and all(step["command"] in seen and step["why"] in seen for step in now["next"])
+    with console(audience="public") as server:
+        same(server, "/now", "/v1/now", "/v1/no-such-thing")
+
+
+def test_the_staff_learns_of_protected_datasets_without_counts_and_one_user_learns_nothing(mixed: Kfm) -> None:
+    with console(audience="operator") as server:
+        now = server.data("/v1/now")
+        found = {one["dataset"]: one for one in now["datasets"]}
+        assert found["closed-springs"]["version"] == "" and found["closed-springs"]["held_rows"] is None
+        seen = server.page("/now") + str(now)
+        assert [secret for secret in (*SECRETS, "hidden-spring", "closed.csv", "sites.csv") if secret in seen] == []
+    with console(audience="single") as server:
+        assert "closed-springs" not in server.page("/now") + str(server.data("/v1/now"))
+
+
+def test_events_tell_of_runs_and_freezes_and_end_with_the_server(ran: Kfm) -> None:
+    with console() as server:
+        with server.events() as stream, server.events() as other, mock.patch.object(application, "MOST_LISTENERS", 2):
+            assert stream.getheader("content-type") == "text/event-stream; charset=utf-8"
+            assert stream.readline().startswith(b"retry:") and other.readline().startswith(b"retry:")
+            refused = server.get("/v1/events")
+            assert refused.status == 503 and refused.data["status"] == 503
+            done(ran("freeze", "rain-gauges", "--reason", "looking"))
+            news = [told(stream), told(stream)]
+            assert {one["event"] for one in news} == {"freeze", "entry"}
+            assert {one["dataset"] for one in news} == {"rain-gauges"}
+            last = max(one["index"] for one in news)
+        with server.events(f"/v1/events?after={last - 1}") as stream:
+            assert told(stream)["index"] == last, "what was missed is told first"
+        with server.events() as stream:
+            assert stream.readline().startswith(b"retry:")
+            server.stop()
+            rest = stream.read()
+            assert b"data:" not in rest
+
+
+def test_events_name_nothing_closed_to_everybody(mixed: Kfm) -> None:
+    with console() as server, server.events("/v1/events?after=1") as stream:
+        entries = [told(stream)]
+        while entries[-1]["index"] < server.data("/v1")["ledger_entries"] and entries[-1]["op"] != "promote":
+            entries.append(told(stream))
+        assert {one["dataset"] for one in entries} <= {"sites", "wells"}
 
 
 @pytest.mark.long

@@ -13,6 +13,8 @@ import pytest
 from kfm.api import application
 from kfm.api.routes import STAFF
 from kfm.app.serving import discretion
+from kfm.crypto.checkpoints import Verifier, open_checkpoint
+from kfm.crypto.merkle import is_included
 from tests.api.console_server import Console, console, told
 from tests.app.governance.people import by_order
 from tests.cli.conftest import Kfm, done, kfm, plain_environment, ran, started
@@ -176,6 +178,48 @@ def test_events_tell_of_runs_and_freezes_and_end_with_the_server(ran: Kfm) -> No
             server.stop()
             rest = stream.read()
             assert b"data:" not in rest
+
+
+def test_the_ledger_shows_its_entries_and_a_proof_that_holds(ran: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KFM_SECRET_LEDGER", "7" * 64)
+    with Path("kfm.yml").open("a") as file:
+        file.write("ledger: {origin: test.example/ledger, sign_with: 'env:KFM_SECRET_LEDGER'}\n")
+    with console() as server:
+        before = server.data("/v1/ledger/1")
+        assert before["checkpoint"] == "" and "No signed head" in words(server.page("/ledger/1"))
+    done(ran("audit", "export"), ran("freeze", "rain-gauges", "--reason", "looking"))
+    with console() as server:
+        listed = server.data("/v1/ledger")
+        assert [row["index"] for row in listed["entries"]] == list(range(len(listed["entries"]), 0, -1))
+        page = server.page("/ledger")
+        assert all(f'href="/ledger/{row["index"]}"' in page for row in listed["entries"])
+        two = server.data("/v1/ledger?limit=2")
+        assert [*two["entries"], *server.data(f"/v1/ledger?after={two['next']}")["entries"]] == listed["entries"]
+        same(server, "/v1/ledger/0", "/v1/ledger/999", "/v1/ledger/x", "/ledger/999", "/v1/ledger?dataset=no-such")
+        for index in (1, 2):
+            proof = server.data(f"/v1/ledger/{index}")
+            asked = ran("--json", "audit", "prove", str(index)).data
+            assert (list(proof["hashes"]), proof["checkpoint"]) == (asked["hashes"], asked["checkpoint"])
+            assert proof["stored"] == asked["entry"] and proof["leaf"] in server.page(f"/ledger/{index}")
+            head = open_checkpoint(proof["checkpoint"], [Verifier.parsed(proof["keys"][0])])
+            way = [bytes.fromhex(each) for each in proof["hashes"]]
+            assert is_included(bytes.fromhex(proof["leaf"]), index - 1, head.size, way, bytes.fromhex(head.root))
+    with console(audience="public") as server:
+        assert server.data("/v1/ledger/1")["stored"] == "", "what people typed is for the staff"
+
+
+def test_everybody_sees_ledger_entries_about_shown_datasets_alone(mixed: Kfm) -> None:
+    entries = [(n, row["dataset"]) for n, row in enumerate(reversed(mixed("--json", "runs", "receipts").data), 1)]
+    hidden = [n for n, name in entries if name == "closed-springs"]
+    assert hidden
+    with console() as server:
+        listed = server.data("/v1/ledger")
+        assert {row["dataset"] for row in listed["entries"]} == {"sites", "wells"}
+        bodies = [server.page("/ledger"), str(listed)]
+        for row in listed["entries"]:
+            bodies += [server.page(f"/ledger/{row['index']}"), str(server.data(f"/v1/ledger/{row['index']}"))]
+        assert [secret for secret in (*SECRETS, *HIDDEN) if secret in "".join(bodies)] == []
+        same(server, *(f"/v1/ledger/{n}" for n in hidden), "/v1/ledger/999999", f"/ledger/{hidden[0]}")
 
 
 def test_events_name_nothing_closed_to_everybody(mixed: Kfm) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,8 +33,9 @@ class Page(NamedTuple):
 
 
 class Console:
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, stop: Callable[[], None]) -> None:
         self.port = port
+        self.stop = stop
 
     def get(self, path: str, **headers: str) -> Page:
         line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -42,6 +43,15 @@ class Console:
             line.request("GET", path, headers=headers)
             answer = line.getresponse()
             return Page(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+        finally:
+            line.close()
+
+    @contextmanager
+    def events(self, path: str = "/v1/events") -> Iterator[http.client.HTTPResponse]:
+        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            line.request("GET", path)
+            yield line.getresponse()
         finally:
             line.close()
 
@@ -57,6 +67,16 @@ class Console:
         return found.text
 
 
+def told(answer: http.client.HTTPResponse) -> dict[str, Any]:
+    """The next event of a stream."""
+    while True:
+        line = answer.readline()
+        assert line, "the stream ended before an event came"
+        if line.startswith(b"data: "):
+            found: dict[str, Any] = json.loads(line[6:])
+            return found
+
+
 def _opened(path: str) -> Session:
     return open_session(config.load(path, os.environ))
 
@@ -66,7 +86,12 @@ def console(folder: Path | None = None, audience: str = "") -> Iterator[Console]
     """Serve the installation in a folder. Without an audience the server finds out on its own who asks."""
     path = str((folder or Path.cwd()) / "kfm.yml")
     served = Served(partial(_opened, path), path, str(Path(path).parent / ".kfm" / "serve" / "items.db"))
-    asked = mock.patch.object(GovernedApp, "_audience", lambda *_: audience)
-    with asked if audience else mock.patch.object(GovernedApp, "__doc__", GovernedApp.__doc__):
-        with listening(partial(_opened, path), "127.0.0.1", 0, None, metrics=False, served=served) as port:
-            yield Console(port)
+    with ExitStack() as stack:
+        if audience:
+            stack.enter_context(mock.patch.object(GovernedApp, "_audience", lambda *_: audience))
+        serving = ExitStack()
+        port = serving.enter_context(
+            listening(partial(_opened, path), "127.0.0.1", 0, None, metrics=False, served=served)
+        )
+        stack.enter_context(serving)
+        yield Console(port, serving.close)

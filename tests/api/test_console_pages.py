@@ -6,12 +6,16 @@ import html
 import re
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from kfm.api import application
 from kfm.api.routes import STAFF
 from kfm.app.serving import discretion
-from tests.api.console_server import Console, console
+from kfm.crypto.checkpoints import Verifier, open_checkpoint
+from kfm.crypto.merkle import is_included
+from tests.api.console_server import Console, console, told
 from tests.app.governance.people import by_order
 from tests.cli.conftest import Kfm, done, kfm, plain_environment, ran, started
 from tests.engine.protected.conftest import SAFE, SECRETS, dataset, installation, label, labels, site
@@ -131,6 +135,99 @@ def test_the_staff_sees_that_a_protected_run_was_and_nothing_of_what_it_read(mix
             assert (server.data(f"{at}/receipt")["receipt"] is not None) is is_plain, row
         assert "closed-springs" in seen, "the staff may know its name"
         assert [secret for secret in (*SECRETS, "hidden-spring", "closed.csv", "sites.csv") if secret in seen] == []
+
+
+def test_the_page_of_the_present_shows_what_is_frozen_quarantined_and_what_to_do(ran: Kfm) -> None:
+    done(ran("freeze", "rain-gauges", "--reason", "looking"))
+    with console() as server:
+        now, seen = server.data("/v1/now"), words(server.page("/now"))
+        (one,) = now["datasets"]
+        assert one["is_frozen"] and one["is_held"] and "frozen" in seen and "quarantined rows" in seen
+        assert now["next"] and all(step["command"] in seen and step["why"] in seen for step in now["next"])
+    with console(audience="public") as server:
+        same(server, "/now", "/v1/now", "/v1/no-such-thing")
+
+
+def test_the_staff_learns_of_protected_datasets_without_counts_and_one_user_learns_nothing(mixed: Kfm) -> None:
+    with console(audience="operator") as server:
+        now = server.data("/v1/now")
+        found = {one["dataset"]: one for one in now["datasets"]}
+        assert found["closed-springs"]["version"] == "" and found["closed-springs"]["held_rows"] is None
+        seen = server.page("/now") + str(now)
+        assert [secret for secret in (*SECRETS, "hidden-spring", "closed.csv", "sites.csv") if secret in seen] == []
+    with console(audience="single") as server:
+        assert "closed-springs" not in server.page("/now") + str(server.data("/v1/now"))
+
+
+def test_events_tell_of_runs_and_freezes_and_end_with_the_server(ran: Kfm) -> None:
+    with console() as server:
+        with server.events() as stream, server.events() as other, mock.patch.object(application, "MOST_LISTENERS", 2):
+            assert stream.getheader("content-type") == "text/event-stream; charset=utf-8"
+            assert stream.readline().startswith(b"retry:") and other.readline().startswith(b"retry:")
+            refused = server.get("/v1/events")
+            assert refused.status == 503 and refused.data["status"] == 503
+            done(ran("freeze", "rain-gauges", "--reason", "looking"))
+            news = [told(stream), told(stream)]
+            assert {one["event"] for one in news} == {"freeze", "entry"}
+            assert {one["dataset"] for one in news} == {"rain-gauges"}
+            last = max(one["index"] for one in news)
+        with server.events(f"/v1/events?after={last - 1}") as stream:
+            assert told(stream)["index"] == last, "what was missed is told first"
+        with server.events() as stream:
+            assert stream.readline().startswith(b"retry:")
+            server.stop()
+            rest = stream.read()
+            assert b"data:" not in rest
+
+
+def test_the_ledger_shows_its_entries_and_a_proof_that_holds(ran: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KFM_SECRET_LEDGER", "7" * 64)
+    with Path("kfm.yml").open("a") as file:
+        file.write("ledger: {origin: test.example/ledger, sign_with: 'env:KFM_SECRET_LEDGER'}\n")
+    with console() as server:
+        before = server.data("/v1/ledger/1")
+        assert before["checkpoint"] == "" and "No signed head" in words(server.page("/ledger/1"))
+    done(ran("audit", "export"), ran("freeze", "rain-gauges", "--reason", "looking"))
+    with console() as server:
+        listed = server.data("/v1/ledger")
+        assert [row["index"] for row in listed["entries"]] == list(range(len(listed["entries"]), 0, -1))
+        page = server.page("/ledger")
+        assert all(f'href="/ledger/{row["index"]}"' in page for row in listed["entries"])
+        two = server.data("/v1/ledger?limit=2")
+        assert [*two["entries"], *server.data(f"/v1/ledger?after={two['next']}")["entries"]] == listed["entries"]
+        same(server, "/v1/ledger/0", "/v1/ledger/999", "/v1/ledger/x", "/ledger/999", "/v1/ledger?dataset=no-such")
+        for index in (1, 2):
+            proof = server.data(f"/v1/ledger/{index}")
+            asked = ran("--json", "audit", "prove", str(index)).data
+            assert (list(proof["hashes"]), proof["checkpoint"]) == (asked["hashes"], asked["checkpoint"])
+            assert proof["stored"] == asked["entry"] and proof["leaf"] in server.page(f"/ledger/{index}")
+            head = open_checkpoint(proof["checkpoint"], [Verifier.parsed(proof["keys"][0])])
+            way = [bytes.fromhex(each) for each in proof["hashes"]]
+            assert is_included(bytes.fromhex(proof["leaf"]), index - 1, head.size, way, bytes.fromhex(head.root))
+    with console(audience="public") as server:
+        assert server.data("/v1/ledger/1")["stored"] == "", "what people typed is for the staff"
+
+
+def test_everybody_sees_ledger_entries_about_shown_datasets_alone(mixed: Kfm) -> None:
+    entries = [(n, row["dataset"]) for n, row in enumerate(reversed(mixed("--json", "runs", "receipts").data), 1)]
+    hidden = [n for n, name in entries if name == "closed-springs"]
+    assert hidden
+    with console() as server:
+        listed = server.data("/v1/ledger")
+        assert {row["dataset"] for row in listed["entries"]} == {"sites", "wells"}
+        bodies = [server.page("/ledger"), str(listed)]
+        for row in listed["entries"]:
+            bodies += [server.page(f"/ledger/{row['index']}"), str(server.data(f"/v1/ledger/{row['index']}"))]
+        assert [secret for secret in (*SECRETS, *HIDDEN) if secret in "".join(bodies)] == []
+        same(server, *(f"/v1/ledger/{n}" for n in hidden), "/v1/ledger/999999", f"/ledger/{hidden[0]}")
+
+
+def test_events_name_nothing_closed_to_everybody(mixed: Kfm) -> None:
+    with console() as server, server.events("/v1/events?after=1") as stream:
+        entries = [told(stream)]
+        while entries[-1]["index"] < server.data("/v1")["ledger_entries"] and entries[-1]["op"] != "promote":
+            entries.append(told(stream))
+        assert {one["dataset"] for one in entries} <= {"sites", "wells"}
 
 
 @pytest.mark.long

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Route
 
 from kfm.api.problems import PROBLEM, HttpProblem, Problem, as_problem, body_of, not_found
-from kfm.api.routes import Answer, ApiRoute, Call, Stream, View, encoded, query_of
+from kfm.api.routes import Answer, ApiRoute, Call, Events, Stream, View, encoded, query_of
 from kfm.app.authority import keyring
 from kfm.app.serving.item_catalog import ItemCatalog
 from kfm.app.serving.shelf import Shelf
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 MOST_BODY = 256 * 1024
 SECONDS_FOR_BODY = 20.0
+MOST_LISTENERS = 32  # callers that listen for events at once
+LISTENING_S = 1800
 # Nothing comes from another origin, no page is framed, and no script runs but that of files.
 POLICY = (
     "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; img-src 'self' data:; "
@@ -62,6 +64,8 @@ class GovernedApp:
     ) -> None:
         """`is_open`: the server answers the open internet, and shows everybody what is public alone."""
         self._is_open = is_open
+        self._listeners = 0
+        self.is_leaving: Callable[[], bool] = lambda: False  # the server stops, so streams of events end
         self._readers = readers
         self._items = items
         self._beyond = beyond
@@ -121,22 +125,44 @@ class GovernedApp:
         except Exception as bug:  # its text may hold data: the log gets the type and the place alone
             _log.error("the API failed: %s at %s", type(bug).__name__, place_of(bug))
             return _problem(HttpProblem(500).problem)
+        if isinstance(found.body, Events):
+            return await self._events(request, found, route)
         return self._response(request, found, index)
+
+    async def _events(self, request: Request, answer: Answer, route: ApiRoute) -> Response:
+        headers = {**SECURITY, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        if request.method == "HEAD":
+            return Response(headers=headers, media_type=answer.media_type)
+        if self._listeners >= MOST_LISTENERS:
+            return _problem(HttpProblem(503, "too many callers listen for events; ask again later").problem)
+        return EventStream(self, answer.body, route, headers, answer.media_type)
+
+    async def news(self, events: Events, route: ApiRoute) -> list[tuple[int, str, object]]:
+        """Return the events since the last call, as far as the caller may see them now."""
+
+        def look(reading: Reading) -> list[tuple[int, str, object]]:
+            with reading.session.state.reading():
+                return events.news(self._view(route, reading))
+
+        return await self._readers.ask(look)
 
     def _worked(self, route: ApiRoute, call: Call, reading: Reading) -> tuple[Answer, int]:
         """Answer in a reading thread, inside one read transaction."""
-        session = reading.session
-        with session.state.reading():
-            index = next((entry.index for entry in session.state.ledger.entries(reverse=True, limit=1)), 0)
-            audience = self._audience(reading)
-            if audience not in route.audiences:
-                raise not_found()
-            shelf = Shelf(session, reading.gate, audience)
-            view = View(session, shelf, self._items, audience, index)
+        with reading.session.state.reading():
+            view = self._view(route, reading)
             answer = route.work(view, call)
-            if not isinstance(answer.body, Stream):
+            if not isinstance(answer.body, Stream | Events):
                 answer = answer._replace(body=encoded(answer.body))
-            return answer, index
+            return answer, view.entries
+
+    def _view(self, route: ApiRoute, reading: Reading) -> View:
+        """Return what the caller may see now. The one 404 if this address does not exist for the caller."""
+        session = reading.session
+        index = next((entry.index for entry in session.state.ledger.entries(reverse=True, limit=1)), 0)
+        audience = self._audience(reading)
+        if audience not in route.audiences:
+            raise not_found()
+        return View(session, Shelf(session, reading.gate, audience), self._items, audience, index)
 
     def _audience(self, reading: Reading) -> str:
         """Return who asks. Without a key list there is one user, unless the server is for the open internet."""
@@ -175,6 +201,39 @@ class GovernedApp:
                 yield piece
         finally:
             _close(stream)
+
+
+class EventStream(StreamingResponse):
+    """Server-sent events until the caller leaves, the server stops or half an hour has passed: then a browser asks
+    again by itself and names the last event that it has."""
+
+    def __init__(
+        self, app: GovernedApp, events: Events, route: ApiRoute, headers: dict[str, str], media_type: str
+    ) -> None:
+        super().__init__(self._lines(events, route), headers=headers, media_type=media_type)
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self._app._listeners += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._app._listeners -= 1
+
+    async def _lines(self, events: Events, route: ApiRoute) -> AsyncIterator[bytes]:
+        yield b"retry: 5000\n\n"
+        for second in range(LISTENING_S):
+            if self._app.is_leaving():
+                return
+            try:
+                found = await self._app.news(events, route)
+            except (HttpProblem, KfmError, RuntimeError):  # nothing may be shown any more, or the server stops
+                return
+            for number, name, record in found:
+                yield b"id: %d\nevent: %s\ndata: %s\n\n" % (number, name.encode(), encoded(record))
+            if not found and second % 15 == 14:
+                yield b": still here\n\n"
+            await asyncio.sleep(1)
 
 
 class _Withdrawn(Exception):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kfm.api import data_routes, page_routes, run_routes, stac_routes, static_routes
+from kfm.api import data_routes, ledger_routes, now_routes, page_routes, run_routes, stac_routes, static_routes
 from kfm.api.contract_routes import with_contract
 
 # A page of a dataset comes before the files of its folder.
@@ -12,6 +12,8 @@ ROUTES = with_contract(
         *data_routes.ROUTES,
         *stac_routes.ROUTES,
         *run_routes.ROUTES,
+        *now_routes.ROUTES,
+        *ledger_routes.ROUTES,
         *static_routes.ROUTES,
     )
 )

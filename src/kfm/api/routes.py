@@ -88,8 +88,15 @@ class Stream(NamedTuple):
     goes_on: Callable[[Session], bool]
 
 
+class Events(NamedTuple):
+    """A body of server-sent events. `news` is asked every second, each time inside a read transaction: number, name and
+    record of each event since."""
+
+    news: Callable[[View], list[tuple[int, str, object]]]
+
+
 class Answer(NamedTuple):
-    body: Any  # a record that becomes JSON, bytes, or a Stream
+    body: Any  # a record that becomes JSON, bytes, a Stream or Events
     media_type: str = JSON
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()

@@ -215,6 +215,8 @@ def _listening(
     app: Any = WebhookApp(reception, letterbox, collector)
     governed = _governed(app, served) if served is not None else None
     server = server_of(governed or app, tls)
+    if governed is not None:
+        governed.is_leaving = lambda: server.should_exit
     letterbox.start()
     if collector is not None:
         collector.start()

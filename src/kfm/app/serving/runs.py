@@ -63,11 +63,11 @@ def run_list(
     session: Session, seen: Discretion, dataset: str, status: str, after: int, limit: int, index: int
 ) -> RunList:
     """Return a page of runs. `after` is the ledger index at which the page before ended; 0: the first page."""
-    rows = list(_unfinished(session, seen, dataset)) if not after and status in ("", RUNNING) else []
+    rows = list(unfinished_rows(session, seen, dataset)) if not after and status in ("", RUNNING) else []
     following = ""
     if status != RUNNING:
         for looked, entry in enumerate(entries_shown(session, seen, dataset, after), 1):
-            row = _row(session, seen, entry)
+            row = entry_row(session, seen, entry)
             if row is not None and status in ("", row.status):
                 if len(rows) >= limit:
                     following = str(rows[-1].index or entry.index + 1)
@@ -87,7 +87,8 @@ def entries_shown(session: Session, seen: Discretion, dataset: str, before: int)
     return heapq.merge(*every, key=lambda entry: entry.index, reverse=True)
 
 
-def _unfinished(session: Session, seen: Discretion, dataset: str) -> Iterator[RunRow]:
+def unfinished_rows(session: Session, seen: Discretion, dataset: str) -> Iterator[RunRow]:
+    """Yield the runs that have not ended. Only the staff sees them."""
     if not seen.is_staff:
         return
     for run in session.state.runs.unfinished(dataset):
@@ -106,7 +107,8 @@ def _unfinished(session: Session, seen: Discretion, dataset: str) -> Iterator[Ru
             )
 
 
-def _row(session: Session, seen: Discretion, entry: LedgerEntry) -> RunRow | None:
+def entry_row(session: Session, seen: Discretion, entry: LedgerEntry) -> RunRow | None:
+    """Return the row of an ended run; None if the audience may not see it."""
     record = public_run(session.state, session.objects, entry, parts=False)
     if not seen.may_show(record):
         return None

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from kfm.api import data_routes, ledger_routes, now_routes, page_routes, run_routes, stac_routes, static_routes
+from kfm.api import (
+    access_routes,
+    data_routes,
+    ledger_routes,
+    now_routes,
+    page_routes,
+    run_routes,
+    stac_routes,
+    static_routes,
+)
 from kfm.api.contract_routes import with_contract
 
 # A page of a dataset comes before the files of its folder.
@@ -10,6 +19,7 @@ ROUTES = with_contract(
     (
         *page_routes.ROUTES,
         *data_routes.ROUTES,
+        *access_routes.ROUTES,
         *stac_routes.ROUTES,
         *run_routes.ROUTES,
         *now_routes.ROUTES,

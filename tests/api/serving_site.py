@@ -74,8 +74,12 @@ class Answer(NamedTuple):
     body: bytes
 
     def steady(self) -> tuple[int, dict[str, str], bytes]:
-        """What two answers to the same request have in common: all but the time of day."""
-        return self.status, {name: value for name, value in self.headers.items() if name != "date"}, self.body
+        """What two answers to the same request have in common: all but the time of day and the ids of the request."""
+        return self.status, {name: value for name, value in self.headers.items() if name not in PASSING}, self.body
+
+
+# Headers that differ from one request to the next.
+PASSING = ("date", "traceparent", "x-correlation-id")
 
 
 class Site:

@@ -78,7 +78,7 @@ def test_head_answers_as_get_does_without_the_body(route: ApiRoute, served: Site
         got = served.ask(at)
         for headers in ({}, {"Range": "bytes=0-1"}):
             head = served.ask(at, "HEAD", headers)
-            assert (head.status, head.headers | {"date": ""}) == (got.status, got.headers | {"date": ""})
+            assert head.steady()[:2] == got.steady()[:2]
             assert head.body == b""
 
 

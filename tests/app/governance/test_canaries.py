@@ -25,6 +25,7 @@ import pytest
 from kfm.cli.parser import COMMANDS
 from tests.api.every_route import requests
 from tests.api.serving import Served, serving
+from tests.api.serving_site import PASSING
 from tests.app.notices.receivers import SECRET as HOOK
 from tests.app.notices.receivers import Receiver, receiver_lines, receiving
 from tests.app.objectives.site import promise
@@ -490,7 +491,7 @@ def test_no_answer_over_http_shows_a_place_or_a_site(site: Site) -> None:
         files = [("GET", each["href"]) for each in _files_of(served, "sites")]
         for method, path in (*files, *requests(values)):
             answer = served.ask(path, method, b"{}" if method == "POST" else None)
-            headers = {name: value for name, value in answer.headers.items() if name != "date"}
+            headers = {name: value for name, value in answer.headers.items() if name not in PASSING}
             said = repr(sorted(headers.items())).encode() + answer.body
             if said in seen:
                 continue

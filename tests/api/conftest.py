@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from kfm.api import application
 from tests.api.serving_site import Site, served_site
 
 SETTINGS = {"KFM_ACTOR": "tester", "KFM_REASON": "a test", "KFM_ACCEPT_WEAK_STORAGE": "true"}
@@ -34,7 +35,8 @@ def clean() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """One server for all tests that change nothing."""
+    """One server for all tests that change nothing. Its answers about what is absent do not wait long."""
+    shipped, application.SECONDS_OF_ABSENCE = application.SECONDS_OF_ABSENCE, 0.001
     with _environment():
         opened = served_site(tmp_path_factory.mktemp("served"))
         site = opened.__enter__()
@@ -42,3 +44,4 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield site
     finally:
         opened.__exit__(None, None, None)
+        application.SECONDS_OF_ABSENCE = shipped

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kfm.api import application
 from kfm.cli.start.init import FILES
 from tests.api.listed import Listed, make
 from tests.api.serving_site import Site, served_site
@@ -38,7 +39,8 @@ def clean() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """One server for all tests that change nothing."""
+    """One server for all tests that change nothing. Its answers about what is absent do not wait long."""
+    shipped, application.SECONDS_OF_ABSENCE = application.SECONDS_OF_ABSENCE, 0.001
     with _environment():
         opened = served_site(tmp_path_factory.mktemp("served"))
         site = opened.__enter__()
@@ -46,6 +48,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield site
     finally:
         opened.__exit__(None, None, None)
+        application.SECONDS_OF_ABSENCE = shipped
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kfm.api.openapi import address_of
 from kfm.api.routes import ApiRoute
@@ -117,13 +117,13 @@ class Site:
 
 
 @contextmanager
-def served_site(folder: Path, capture: Any = None) -> Iterator[Site]:
+def served_site(folder: Path) -> Iterator[Site]:
     make(folder)
     with serving(folder) as site:
         yield site
 
 
-def make(folder: Path) -> None:
+def make(folder: Path, *, closing: bool = True) -> None:
     """Publish two datasets, process the third, and close the second."""
     from kfm.cli.main import main
 
@@ -140,7 +140,8 @@ def make(folder: Path) -> None:
             assert main(["publish", name, "--reason", "a test"]) == 0
     finally:
         os.chdir(before)
-    Site(folder, 0).close_dataset(CLOSED)
+    if closing:
+        Site(folder, 0).close_dataset(CLOSED)
 
 
 @contextmanager

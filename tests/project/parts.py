@@ -31,6 +31,14 @@ TABLE: dict[str, tuple[int, tuple[str, ...]]] = {
     "partitions": (2, ("tests/engine/test_partition_kills.py", "tests/app/backfills")),
     "node": (3, ("tests/node",)),
     "sources": (1, ("tests/sources", "tests/api", "tests/sinks/github")),
+    "contract": (
+        1,
+        (
+            "tests/api/test_schemathesis.py",
+            "tests/api/test_hostile_requests.py",
+            "tests/api/test_absent_or_forbidden.py",
+        ),
+    ),
     "formats": (1, ("tests/validation",)),
     "masking": (1, ("tests/masking", "tests/engine/protected", "tests/app/governance")),
     "attacker": (1, ("tests/attacker",)),

@@ -34,6 +34,7 @@ MOST_BODY = 256 * 1024
 SECONDS_FOR_BODY = 20.0
 MOST_LISTENERS = 32  # callers that listen for events at once
 LISTENING_S = 1800
+SECONDS_OF_ABSENCE = 0.02  # a 404 takes a multiple of this
 # Nothing comes from another origin, no page is framed, and no script runs but that of files.
 POLICY = (
     "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; img-src 'self' data:; "
@@ -133,6 +134,7 @@ class GovernedApp:
     async def answer(self, request: Request, offered: dict[str, ApiRoute]) -> Response:
         """Answer a request whose path is in the table. HEAD answers as GET of the whole does, without the body."""
         is_head = request.method == "HEAD"
+        began = asyncio.get_running_loop().time()
         method = "GET" if is_head else request.method
         route = offered.get(method)
         if route is None:
@@ -152,6 +154,8 @@ class GovernedApp:
             )
             found, index = await self._readers.ask(partial(self._worked, route, call, request))
         except HttpProblem as told:
+            if told.problem.status == 404:
+                await _rounded(began)
             return _problem(told.problem, dict(told.headers))
         except KfmError as told:
             return _problem(as_problem(told))
@@ -342,6 +346,13 @@ def _problem(problem: Problem, headers: dict[str, str] | None = None) -> Respons
     if problem.status in CLOSING:
         more["Connection"] = "close"
     return Response(body_of(problem), problem.status, {**SECURITY, **CACHING, **more}, media_type=PROBLEM)
+
+
+async def _rounded(began: float) -> None:
+    """Wait until a whole number of steps has passed since then. What is closed takes some 0.1 ms longer to look up than
+    what does not exist, and 2,000 requests would show it."""
+    passed = asyncio.get_running_loop().time() - began
+    await asyncio.sleep(SECONDS_OF_ABSENCE - passed % SECONDS_OF_ABSENCE)
 
 
 async def _body(request: Request, media: str) -> bytes:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from kfm.api import data_routes, ledger_routes, now_routes, page_routes, run_routes, stac_routes, static_routes
+from kfm.api import (
+    data_routes,
+    ledger_routes,
+    now_routes,
+    page_routes,
+    run_routes,
+    stac_routes,
+    static_routes,
+    steward_routes,
+    version_routes,
+)
 
 # A page of a dataset comes before the files of its folder.
 ROUTES = (
@@ -12,5 +22,7 @@ ROUTES = (
     *run_routes.ROUTES,
     *now_routes.ROUTES,
     *ledger_routes.ROUTES,
+    *version_routes.ROUTES,
+    *steward_routes.ROUTES,
     *static_routes.ROUTES,
 )

@@ -11,10 +11,12 @@ from unittest import mock
 import pytest
 
 from kfm.api import application
+from kfm.api.route_table import ROUTES
 from kfm.api.routes import STAFF
 from kfm.app.serving import discretion
 from kfm.crypto.checkpoints import Verifier, open_checkpoint
 from kfm.crypto.merkle import is_included
+from tests import sampling
 from tests.api.console_server import Console, console, told
 from tests.api.serving_site import PASSING
 from tests.app.governance.people import by_order
@@ -221,6 +223,133 @@ def test_everybody_sees_ledger_entries_about_shown_datasets_alone(mixed: Kfm) ->
             bodies += [server.page(f"/ledger/{row['index']}"), str(server.data(f"/v1/ledger/{row['index']}"))]
         assert [secret for secret in (*SECRETS, *HIDDEN) if secret in "".join(bodies)] == []
         same(server, *(f"/v1/ledger/{n}" for n in hidden), "/v1/ledger/999999", f"/ledger/{hidden[0]}")
+
+
+def test_versions_their_differences_and_lineage_have_pages_of_the_same_records(ran: Kfm) -> None:
+    with Path("data/rain_gauges.csv").open("a") as file:
+        file.write("sharon,barber,2026-01,3.5\n")
+    done(ran("run"))
+    done(ran("publish", "rain-gauges", "--reason", "second"))
+    with console() as server:
+        new, old = server.data("/v1/datasets/rain-gauges/versions")["versions"]
+        assert new["current"] and not old["current"] and new["version"] != old["version"]
+        told = server.data(f"/v1/datasets/rain-gauges/versions/{old['version']}")
+        assert [file["key"] for file in told["files"]] == [["ellis"], ["ford"], ["riley"]]
+        for file in told["files"]:
+            assert server.get(file["href"]).status == 200, "every file that is named can be read"
+        first = server.data(f"/v1/datasets/rain-gauges/versions/{old['version']}?limit=2")
+        rest = server.data(f"/v1/datasets/rain-gauges/versions/{old['version']}?limit=2&after={first['next']}")
+        assert [*first["files"], *rest["files"]] == told["files"] and rest["next"] == ""
+        differs = server.data("/v1/datasets/rain-gauges/diff")
+        assert (differs["before"], differs["after"]) == (old["version"], new["version"])
+        assert {(change["key"][0], change["what"]) for change in differs["changes"]} == {("barber", "added")}
+        again = server.data(f"/v1/datasets/rain-gauges/diff?from={new['version']}&to={old['version']}")
+        assert (again["added"], again["removed"]) == (differs["removed"], differs["added"])
+        seen = words(server.page(f"/versions/rain-gauges/{new['version']}"))
+        assert f"{differs['added']} added" in seen and "barber" in seen and new["version"] in seen
+        lineage = server.data("/v1/datasets/rain-gauges/lineage")
+        page = server.page("/lineage/rain-gauges")
+        assert "<svg" in page and all(node["name"] in page for node in lineage["nodes"])
+        assert [(edge["source"], edge["target"]) for edge in lineage["edges"]] == [
+            ("source:data/rain_gauges.csv", "dataset:rain-gauges")
+        ]
+        found = {row["ref"]: row["target"] for row in server.data("/v1/refs")["refs"]}
+        assert found["published/rain-gauges"] == new["version"]
+        absent = "sha256:" + "0" * 64
+        same(
+            server,
+            f"/v1/datasets/rain-gauges/versions/{absent}",
+            f"/versions/rain-gauges/{absent}",
+            f"/v1/datasets/rain-gauges/diff?from={absent}",
+            "/v1/datasets/no-such/versions",
+            "/v1/datasets/no-such/lineage",
+            "/lineage/no-such",
+        )
+
+
+def test_the_pages_of_the_staff_show_their_records_and_exist_for_nobody_else(ran: Kfm) -> None:
+    Path("slos").mkdir()
+    Path("slos/runs.yml").write_text(OBJECTIVE)
+    with console() as server:
+        (objective,) = server.data("/v1/objectives")["objectives"]
+        assert objective["name"] in words(server.page("/objectives")) or objective["title"] in server.page(
+            "/objectives"
+        )
+        (item,) = server.data("/v1/review")["items"]
+        seen = words(server.page("/review"))
+        assert item["what"] in seen and item["evidence"]["findings"][0]["what"] in seen and item["id"] in seen
+        governance, seen = server.data("/v1/governance"), words(server.page("/governance"))
+        assert all(row["digest"] in seen for row in governance["policies"]) and "rain-gauges" in seen
+        (reason, *_) = server.data("/v1/why-not/rain-gauges")["reasons"]
+        assert reason["why"] in words(server.page("/why-not/rain-gauges"))
+        same(server, "/v1/why-not/no-such", "/why-not/no-such", "/v1/why-not/global")
+    with console(audience="public") as server:
+        theirs = [route.path.replace("{name}", "rain-gauges") for route in ROUTES if route.audiences == STAFF]
+        assert len(theirs) == 10
+        same(server, *theirs)
+        assert "/governance" not in server.page("/runs"), "the bar leads nowhere that this caller may not go"
+
+
+def test_a_mistake_in_a_file_of_the_installation_is_not_the_callers(ran: Kfm) -> None:
+    Path("slos").mkdir()
+    Path("slos/runs.yml").write_text("secret-word: [")
+    with console() as server:
+        broken = server.get("/v1/objectives")
+        assert broken.status == 503 and "secret-word" not in broken.text
+
+
+@pytest.mark.parametrize(
+    "audience", sampling.sampled(["public", "operator", "single", "viewer", "steward", "admin"], 2)
+)
+def test_no_address_shows_anybody_a_secret_of_a_protected_dataset(mixed: Kfm, audience: str) -> None:
+    names = ["sites", "wells", "closed-springs"]
+    with console(audience=audience) as server:
+        runs = [row["run"] for row in mixed("--json", "runs", "list", "--limit", "0").data]
+        version = server.data("/v1/datasets/sites")["version"]
+        fillings = {"name": names, "run": runs, "index": ["1", "2", "3", "4", "5", "6"], "version": [version]}
+        paths = [route.path for route in ROUTES if route.method == "GET" and route.tag not in ("files", "stac")]
+        paths = [path for path in paths if path not in ("/v1/events", "/static/{file}")]
+        for field, values in fillings.items():
+            paths = [path.replace(f"{{{field}}}", value) for path in paths for value in values]
+        paths = [path.replace("{thing}", "sites") for path in dict.fromkeys(paths)]
+        assert len(paths) > 60
+        answers = {path: server.get(path) for path in paths}
+        assert {answer.status for answer in answers.values()} <= {200, 404}
+        secret = [*SECRETS, "hidden-spring", "closed.csv", *([] if audience in STAFF[1:] else ["closed-springs"])]
+        for path, answer in answers.items():
+            text = answer.text.lower() + str(answer.headers).lower()
+            asked = path.lower()
+            assert [each for each in secret if each.lower() in text and each not in asked] == [], path
+
+
+def test_files_of_the_console_are_kept_for_good_and_name_their_bytes(ran: Kfm) -> None:
+    with console() as server:
+        page = server.page("/now")
+        found = re.findall(r'(?:href|src)="(/static/[^"]+)"', page)
+        assert [re.sub(r"[0-9a-f]{16}", "X", each) for each in found] == ["/static/console.X.css", "/static/live.X.js"]
+        for each in found:
+            answer = server.get(each)
+            assert answer.status == 200 and "immutable" in answer.headers["cache-control"]
+        same(server, "/static/console.0000000000000000.css", "/static/console.css", "/static/frame.py")
+
+
+OBJECTIVE = """
+apiVersion: openslo/v1
+kind: SLO
+metadata: {name: runs-succeed, displayName: Runs succeed}
+spec:
+  service: archive
+  budgetingMethod: Occurrences
+  timeWindow: [{duration: 28d, isRolling: true}]
+  indicator:
+    metadata: {name: success}
+    spec:
+      ratioMetric:
+        counter: true
+        good: {metricSource: {type: kfm, spec: {indicator: success}}}
+        total: {metricSource: {type: kfm, spec: {indicator: success}}}
+  objectives: [{target: 0.9}]
+"""
 
 
 def test_events_name_nothing_closed_to_everybody(mixed: Kfm) -> None:

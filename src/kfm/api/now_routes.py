@@ -5,18 +5,24 @@ from __future__ import annotations
 from kfm.api.console.now_page import now_page
 from kfm.api.routes import HTML, STAFF, Answer, ApiRoute, Call, Events, Parameter, View
 from kfm.api.run_routes import around, seen_by
+from kfm.app.serving.discretion import own_mistakes
 from kfm.app.serving.event_feed import EventFeed
 from kfm.app.serving.now_answers import NowAnswer, now_answer
 
 EVENT_STREAM = "text/event-stream"
 
 
+def _now(view: View) -> NowAnswer:
+    with own_mistakes():
+        return now_answer(view.session, seen_by(view), view.entries)
+
+
 def now(view: View, _call: Call) -> Answer:
-    return Answer(now_answer(view.session, seen_by(view), view.entries))
+    return Answer(_now(view))
 
 
 def now_html(view: View, _call: Call) -> Answer:
-    return Answer(now_page(now_answer(view.session, seen_by(view), view.entries), around(view)), HTML)
+    return Answer(now_page(_now(view), around(view)), HTML)
 
 
 def events(view: View, call: Call) -> Answer:

@@ -11,6 +11,8 @@ from kfm.api import (
     run_routes,
     stac_routes,
     static_routes,
+    steward_routes,
+    version_routes,
 )
 from kfm.api.contract_routes import with_contract
 
@@ -24,6 +26,8 @@ ROUTES = with_contract(
         *run_routes.ROUTES,
         *now_routes.ROUTES,
         *ledger_routes.ROUTES,
+        *version_routes.ROUTES,
+        *steward_routes.ROUTES,
         *static_routes.ROUTES,
     )
 )

@@ -7,8 +7,8 @@ from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
-MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
-NAMES = ("console.css", "live.js", "proof.js")
+MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+NAMES = ("console.css", "icon.svg", "live.js", "proof.js")
 
 
 @cache

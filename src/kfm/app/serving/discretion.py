@@ -6,12 +6,14 @@ commands show of it, too.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from kfm.app.runs.visibility import Visibility
-from kfm.errors import BadInput
+from kfm.errors import BadInput, Unavailable
 from kfm.model import refs
 from kfm.model.lineage_edges import ZONES
 from kfm.model.public_run import WITHHELD_SOURCE
@@ -114,6 +116,16 @@ class Discretion:
         if not self.may_name(name):
             return False
         return self.is_staff or all(self.shelf.may_show(name, at) for at in (move.before, move.after) if at)
+
+
+@contextmanager
+def own_mistakes() -> Iterator[None]:
+    """Answer for mistakes in the files of the installation: they are not the caller's, and their texts are for the
+    command line."""
+    try:
+        yield
+    except BadInput as problem:
+        raise Unavailable("a file of this installation has a mistake", hint="see `kfm status`") from problem
 
 
 def named_by(address: str) -> str:

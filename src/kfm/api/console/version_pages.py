@@ -1,0 +1,142 @@
+"""The pages of a version and of the lineage of a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from typing import TYPE_CHECKING
+
+from kfm.api.console.frame import Around, console_page
+from kfm.api.console.parts import (
+    dataset_link,
+    json_link,
+    more,
+    pairs,
+    run_link,
+    section,
+    table,
+    version_link,
+)
+from kfm.projections.explanation import ChainLink
+from kfm.projections.pages.explanation_pictures import graph
+from kfm.projections.pages.page_style import many, short_digest, size_of, time_tag
+
+if TYPE_CHECKING:
+    from kfm.app.serving.lineage_answers import LineageAnswer, LineageNode
+    from kfm.app.serving.version_answers import VersionAnswer, VersionDifference
+
+
+def version_page(told: VersionAnswer, differs: VersionDifference | None, around: Around) -> bytes:
+    words = "the current version" if told.is_current else "a superseded version"
+    lead = f'<p class="lead">{words} of {dataset_link(told.dataset)}</p>'
+
+    def inside() -> Iterator[str]:
+        yield from section("Facts", pairs(_facts(told)))
+        if differs is not None:
+            yield from section("What changed", _difference(differs))
+        yield from section("Files", _files(told), "files")
+        yield json_link(f"/v1/datasets/{told.dataset}/versions/{told.version}")
+
+    return console_page(f"Version {told.version[7:19]}", around, list(inside()), lead=lead)
+
+
+def _facts(told: VersionAnswer) -> Iterator[tuple[str, str]]:
+    yield "Version", f"<code>{escape(told.version)}</code>"
+    yield "Published", time_tag(told.published_at, clock=True)
+    yield "Made", time_tag(told.made_at, clock=True)
+    yield "By run", run_link(told.run_id)
+    yield "Updater", escape(f"{told.updater} {told.updater_version}")
+    yield "Files", f"{many(told.file_count, 'file')}, {size_of(told.size)}"
+    yield "Before it", version_link(told.dataset, told.before)
+    yield "Lineage", f'<a href="/lineage/{escape(told.dataset)}">what it was made of</a>'
+
+
+def _difference(found: VersionDifference) -> Iterator[str]:
+    since = f"Since {version_link(found.dataset, found.before)}" if found.before else "It is the first version"
+    yield f"<p>{since}: {found.added:,} added, {found.changed:,} changed, {found.removed:,} removed.</p>"
+    rows = (
+        (escape(each.what), escape("/".join(each.key)), short_digest(each.before) if each.before else "",
+         short_digest(each.after) if each.after else "")
+        for each in found.changes
+    )  # fmt: skip
+    empty = "Keys are not shown: the data is not plainly public." if found.is_withheld else "Nothing changed."
+    yield from table("Changed outputs", ("Change", "Key", "Before", "After"), rows, empty)
+    if found.more_changes:
+        yield f"<p>… and {found.more_changes:,} more</p>"
+
+
+def _files(told: VersionAnswer) -> Iterator[str]:
+    rows = (
+        (f'<a href="{escape(each.href)}">{escape("/".join(each.key))}</a>', escape(each.media_type), size_of(each.size),
+         short_digest(each.digest))
+        for each in told.files
+    )  # fmt: skip
+    yield from table("Files of this version", ("Key", "Type", "Size", "Digest"), rows, "It has no file.")
+    if told.next:
+        yield more(f"/versions/{told.dataset}/{told.version}", {"after": told.next}, "More files")
+
+
+def lineage_page(told: LineageAnswer, around: Around) -> bytes:
+    lead = f'<p class="lead">What {dataset_link(told.dataset)} was made of, and what was made of it</p>'
+    links = _chain(told)
+
+    def inside() -> Iterator[str]:
+        yield '<section><h2>Picture</h2><div class="scroll picture lineage" role="region" aria-label="The lineage as a '
+        yield 'graph" tabindex="0">'
+        yield graph(links, f"The lineage of {told.dataset}: the table below says the same")
+        yield "</div></section>"
+        names = {node.id: node for node in told.nodes}
+        rows = (
+            (_named(names[each.source]), _named(names[each.target]), many(each.runs, "run"))
+            for each in told.edges
+            if each.source in names and each.target in names
+        )
+        empty = "It was made of nothing that is shown here."
+        yield from section("Who reads what", table("Lineage", ("Read", "Made", "By"), rows, empty))
+        if not told.is_whole:
+            yield more(f"/lineage/{told.dataset}", {"depth": told.depth + 1}, "One run further")
+        yield json_link(f"/v1/datasets/{told.dataset}/lineage?depth={told.depth}")
+
+    return console_page(f"Lineage of {told.dataset}", around, list(inside()), lead=lead)
+
+
+def _named(node: LineageNode) -> str:
+    if node.kind == "dataset" and node.is_shown:
+        return f'<a href="/lineage/{escape(node.name)}">{escape(node.name)}</a>'
+    return escape(node.name)
+
+
+def _chain(told: LineageAnswer) -> list[ChainLink]:
+    """Return the nodes so that each comes after those it was made of. An edge that closes a circle is left out: two
+    datasets may have been made of versions of each other."""
+    reads: dict[str, list[str]] = {node.id: [] for node in told.nodes}
+    for edge in told.edges:
+        if edge.source in reads and edge.target in reads:
+            reads[edge.target].append(edge.source)
+    order: list[str] = []
+    left = list(reads)
+    while left:
+        ready = [each for each in left if all(read in order for read in reads[each])] or left[:1]
+        order += ready
+        left = [each for each in left if each not in ready]
+    at = {each: n for n, each in enumerate(order)}
+    nodes = {node.id: node for node in told.nodes}
+    found = []
+    for n, each in enumerate(order):
+        node = nodes[each]
+        stage = "raw" if node.kind == "source" else "derived" if each.endswith(f":{told.dataset}") else "harmonised"
+        found.append(
+            ChainLink(
+                stage=stage,  # type: ignore[arg-type]
+                id=each,
+                digest=told.version if node.name == told.dataset else "",
+                name=node.name,
+                dataset=node.name if node.kind == "dataset" else "",
+                run_id="" if node.kind == "source" else each,
+                updater="",
+                at="",
+                level="public",
+                reads=tuple(at[read] for read in reads[each] if at[read] < n),
+            )
+        )
+    return found

@@ -15,9 +15,7 @@ from tests.store.search.random_items import box_geometry, place_of_box, random_b
 
 
 @pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.long)])
-def test_random_shapes_meet_where_shapely_says_so(
-    count: int, record_property: Callable[[str, object], None]
-) -> None:
+def test_random_shapes_meet_where_shapely_says_so(count: int, record_property: Callable[[str, object], None]) -> None:
     r = random.Random(count)
     said = {True: 0, False: 0}
     for _ in range(count):

@@ -1,9 +1,9 @@
 """One search over the item index, in one read transaction.
 
 There are two ways to the rows of a dataset: through the R*Tree, which finds those in a place, to be sorted, and along
-the index by time, which gives them in order and tests each one. The tree is asked first, up to a limit: if it finds few,
-these are taken. Where it finds more, those wanted come soon along the index by time; if they do not, because what lies
-in the place is old, the tree takes over.
+the index by time, which gives them in order and tests each one. The tree is asked first, up to a limit: if it finds
+few, these are taken. Where it finds more, those wanted come soon along the index by time; if they do not, because what
+lies in the place is old, the tree takes over.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from kfm.parsing.cql2 import parse_filter
 from kfm.parsing.planar_geometry import shape_of
 from kfm.store.search import item_index, item_reader
 from kfm.store.search.item_index import ItemIndex
-from tests.store.search.random_items import BEGIN, FIELDS_HERE, HOUR, box_geometry, random_box
+from tests.store.random_items import BEGIN, FIELDS_HERE, HOUR, box_geometry, random_box
 
 ALL = {"a": "1", "b": "1"}
 

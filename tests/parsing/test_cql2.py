@@ -15,7 +15,7 @@ from kfm.parsing import cql2
 from kfm.parsing.cql2 import And, Between, Compare, FieldType, In, Not, Or, Temporal, parse_filter
 from kfm.parsing.instants import OPEN_END
 from kfm.store.search.item_index import ItemIndex
-from tests.store.search.random_items import BEGIN, HOUR, NAMES, box_geometry, random_filter, stamp
+from tests.store.random_items import BEGIN, HOUR, NAMES, box_geometry, random_filter, stamp
 
 FIELDS: dict[str, FieldType] = {
     "id": "text", "name": "text", "cloud": "number", "good": "boolean", "made": "instant", "datetime": "span",

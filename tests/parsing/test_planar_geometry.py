@@ -11,7 +11,7 @@ import shapely
 import shapely.affinity
 
 from kfm.parsing.planar_geometry import NoShape, halves, intersect, is_box, shape_of, shape_of_box
-from tests.store.search.random_items import box_geometry, place_of_box, random_box, random_geometry
+from tests.store.random_items import box_geometry, place_of_box, random_box, random_geometry
 
 
 @pytest.mark.parametrize("count", [500, pytest.param(10_000, marks=pytest.mark.long)])

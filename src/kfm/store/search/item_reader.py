@@ -1,9 +1,9 @@
 """One search over the item index, in one read transaction.
 
-There are two ways to the rows of a dataset: through the R*Tree, which finds those in a place and sorts them, and along
-the index by time, which gives them in order and tests each one. The tree is asked first how many it would find, up to a
-limit: few are taken from it. Where it would find many, those wanted come soon along the index by time; if they do not,
-because what lies in the place is old, the tree takes over.
+There are two ways to the rows of a dataset: through the R*Tree, which finds those in a place, to be sorted, and along
+the index by time, which gives them in order and tests each one. The tree is asked first, up to a limit: if it finds
+few, these are taken. Where it finds more, those wanted come soon along the index by time; if they do not, because what
+lies in the place is old, the tree takes over.
 """
 
 from __future__ import annotations
@@ -158,13 +158,13 @@ class _PartSearch:
         most = int((part.rows * (query.limit / parts + 1) / _DEARER) ** 0.5)
         self._in_place = self._few(max(LEAST, min(FEW, most)) if FEW else 0)
 
-    def _few(self, most: int) -> int | None:
-        """Return how many rows the tree finds, if that is at most this many; None if it is more."""
+    def _few(self, most: int) -> tuple[int, ...] | None:
+        """Return the rows that the tree finds, if they are at most this many; None if they are more."""
         if not self._boxes:
             return None
-        text, values = self._in_tree("1", most + 1)
-        found = self._reader.db.execute(f"SELECT count(*) FROM ({text})", values).fetchone()  # noqa: S608
-        return None if found is None or found[0] > most else int(found[0])
+        text, values = self._in_tree("n >> 1", most + 1)
+        found: Any = self._reader.db.execute(text, values).fetchall()
+        return None if len(found) > most else tuple(dict.fromkeys(n for (n,) in found))
 
     @property
     def _is_whole(self) -> bool:
@@ -178,7 +178,7 @@ class _PartSearch:
         if self._is_whole:
             return 0
         if self._in_place is not None:
-            return self._in_place
+            return len(self._in_place)
         if self._query.ids is not None:
             return len(self._query.ids)
         return self._part.rows / (_DEARER if self._query.filter is None else 1)
@@ -187,17 +187,19 @@ class _PartSearch:
         """Return how many rows match on all pages."""
         if self._is_whole:
             return self._part.rows
+        if self._in_place == ():
+            return 0
         sql = Sql(self._part.dataset, self._reader.shapes)
-        text = f"SELECT count(*) FROM {self._matches(sql, through_tree=self._in_place is not None)}"  # noqa: S608
+        text = f"SELECT count(*) FROM {self._matches(sql, through_tree=False)}"  # noqa: S608
         found = self._reader.db.execute(text, tuple(sql.values)).fetchone()
         return int(found[0]) if found else 0
 
     def stream(self) -> Iterator[_Row]:
         """Yield the rows that match after the position of the query, in order."""
-        if self._in_place == 0:
+        if self._in_place == ():
             return iter(())
         if self._in_place is not None or not self._boxes:
-            return self._rows(self._query.after, through_tree=self._in_place is not None)
+            return self._rows(self._query.after, through_tree=False)
         return self._walk()
 
     def _walk(self) -> Iterator[_Row]:
@@ -237,7 +239,10 @@ class _PartSearch:
     def _matches(self, sql: Sql, *, through_tree: bool) -> str:
         """Return where the rows that match come from, and the conditions on them."""
         source, column = "items i", "i.part"
-        if through_tree:
+        if self._in_place is not None:
+            numbers = sql.bind(msgspec.json.encode(self._in_place).decode())
+            source, column = f"json_each({numbers}) h CROSS JOIN items i ON i.n = h.value", "+i.part"
+        elif through_tree:
             text, values = self._in_tree("n >> 1 AS n", None)
             numbered = _renumbered(text, [sql.bind(value) for value in values])
             source, column = f"(SELECT DISTINCT n FROM ({numbered})) h CROSS JOIN items i ON i.n = h.n", "+i.part"  # noqa: S608

@@ -22,7 +22,7 @@ from kfm.parsing.cql2 import parse_filter
 from kfm.parsing.planar_geometry import shape_of
 from kfm.store.search import item_index, item_reader
 from kfm.store.search.item_index import ItemIndex
-from tests.store.search.random_items import BEGIN, FIELDS_HERE, HOUR, box_geometry, random_box
+from tests.store.random_items import BEGIN, FIELDS_HERE, HOUR, box_geometry, random_box
 
 ALL = {"a": "1", "b": "1"}
 
@@ -140,18 +140,21 @@ KILLED = """
 import sys, os, signal
 sys.path[:0] = ["src", "."]
 from kfm.store.search.item_index import ItemIndex
-from tests.store.search.test_item_index_faults import rows
+from kfm.model.search.item_query import IndexedItem
 index = ItemIndex(sys.argv[1])
 def dying():
-    for n, row in enumerate(rows("a", 1_200, "new")):
+    for n in range(1_200):
         if n == int(sys.argv[2]):
             os.kill(os.getpid(), signal.SIGKILL)
-        yield row
+        yield IndexedItem(collection="a", version="v", id=str(n), bbox=(0.0, 0.0, 1.0, 1.0), start_ms=n, end_ms=n,
+                          properties={}, body=b"{}")
 index.replace("a", "2", dying())
 """
 
 
-@pytest.mark.parametrize("at", [0, 700, 1_199])
+@pytest.mark.parametrize(
+    "at", [700, pytest.param(0, marks=pytest.mark.long), pytest.param(1_199, marks=pytest.mark.long)]
+)
 def test_a_replacement_that_is_killed_leaves_the_old_items(index: ItemIndex, tmp_path: Path, at: int) -> None:
     command = [sys.executable, "-c", KILLED, str(tmp_path / "items.db"), str(at)]
     ended = subprocess.run(command, check=False, env={**os.environ, "PYTHONPATH": "src:."})

@@ -12,7 +12,7 @@ import pytest
 from kfm.model.search.item_query import ItemPage, ItemQuery, with_position
 from kfm.store.search import item_reader
 from kfm.store.search.item_index import ItemIndex
-from tests.store.search.random_items import Rows, ids_of, naive_search, random_query, random_rows
+from tests.store.random_items import Rows, ids_of, naive_search, random_query, random_rows
 
 
 def filled(path: Path, rows: Rows) -> tuple[ItemIndex, dict[str, str]]:

@@ -11,10 +11,11 @@ import pystac_client
 import pytest
 
 from tests.api.serving import Served, serving
+from tests.app.governance.people import by_order
 from tests.browser import archive
 from tests.browser.chromium import chromium
 from tests.cli.conftest import Kfm, kfm, plain_environment
-from tests.engine.protected.conftest import label, labels, site
+from tests.engine.protected.conftest import SAFE, label, labels, site
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -32,6 +33,30 @@ EVERYWHERE = (
     "/stac/collections/{0}",
     "/stac/collections/{0}/items",
 )
+
+
+STORY = """\
+  {name}:
+    job: story.node
+    title: {title}
+    description: Told for a test
+    license: CC-BY-4.0
+    sensitivity: public
+    sources:
+      text: {{uri: {name}.md, format: text}}
+      cited: {{dataset: {cited}, zone: published}}
+"""
+
+
+def tell(kfm: Kfm, name: str, cited: str) -> None:
+    """Publish a story that cites a dataset."""
+    with Path("kfm.yml").open("a") as config:
+        config.write(STORY.format(name=name, title=f"A tale of {cited}", cited=cited))
+    Path(f"{name}.md").write_text(f"# A tale of {cited}\n\nIt rests on [what is public](kfm://dataset/{cited}).\n")
+    ran = kfm("run", name)
+    assert ran.code == 0, ran.err
+    done = by_order(kfm, SAFE, "promote", name)
+    assert done.code == 0, done.err
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +98,8 @@ def closed(served: Served, name: str) -> None:
 
 def test_what_was_published_is_found_everywhere_until_a_label_closes_it(browser: Browser, site: Kfm) -> None:
     archive.publish(site, ("stations", "dates"))
+    for name, cited in (("weather", "stations"), ("past", "dates")):
+        tell(site, name, cited)
     with serving(Path()) as served:
         found = found_by(served)
         assert found["stations"] and found["dates"]
@@ -82,6 +109,12 @@ def test_what_was_published_is_found_everywhere_until_a_label_closes_it(browser:
         page.on("request", lambda request: asked.append(request.url))
         for name in ("stations", "dates"):
             opened(page, served, name)
+        page.get_by_role("link", name="Stories").click()
+        page.get_by_role("link", name="A tale of dates").click()
+        assert page.get_by_role("heading", level=1).inner_text() == "A tale of dates"
+        page.locator("section.citations a").click()
+        assert "/versions/dates/" in page.url
+        page.goto(f"{served.url}/focus/dates")
         assert page.get_by_text("only as H3 cells, resolution 7").is_visible()
         assert errors == [] and all(url.startswith(served.url) for url in asked)
 
@@ -89,8 +122,11 @@ def test_what_was_published_is_found_everywhere_until_a_label_closes_it(browser:
         assert served.ask(file["href"]).status == 200
         labels(label("source: sites.csv", "restricted", public_resolution=7))  # by an editor: no command ran since
         closed(served, "dates")
+        for path in ("/stories/past", "/v1/stories/past", "/v1/datasets/past"):
+            assert served.ask(path).status == 404
+        assert "past" not in served.ask("/v1/stories").text and served.ask("/stories/weather").status == 200
         assert served.ask(file["href"]).status == 404
-        assert found_by(served) == {"stations": found["stations"]}
+        assert found_by(served) == {name: found[name] for name in ("stations", "weather")}
         page.goto(f"{served.url}/focus/dates")
         assert "there is nothing at this address" in page.content()
         opened(page, served, "stations")

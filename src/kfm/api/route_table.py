@@ -12,6 +12,7 @@ from kfm.api import (
     stac_routes,
     static_routes,
     steward_routes,
+    story_routes,
     version_routes,
 )
 from kfm.api.contract_routes import with_contract
@@ -28,6 +29,7 @@ ROUTES = with_contract(
         *ledger_routes.ROUTES,
         *version_routes.ROUTES,
         *steward_routes.ROUTES,
+        *story_routes.ROUTES,
         *static_routes.ROUTES,
     )
 )

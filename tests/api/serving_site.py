@@ -9,19 +9,24 @@ import http.client
 import os
 import re
 import socket
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from kfm.api.console.static_files import address_of as address_of_static
 from kfm.api.openapi import address_of
 from kfm.api.routes import ApiRoute
 from kfm.api.server import Served, listening
-from kfm.cli.look.serve import index_file, reopened
+from kfm.app.session.session import open_session
+from kfm.cli.listener import index_file, reopened
 from kfm.config import load
+from kfm.model import refs
 
 OPEN, SECRET, CLOSED = "parcels", "vaulted", "shutted"  # of one length: a name must not tell by its length
+STORY = "tale"
 ABSENT = ("missing", "nothing", "no-such")
 CANARY = "canary7391"  # in every row, key, step and source address of the closed datasets
 CONFIG = """\
@@ -49,6 +54,12 @@ datasets:
     updater: copied.py:Copied
     sources: {rows: {uri: canary7391-too.csv, format: csv}}
     CONTRACT
+  tale:
+    job: story.node
+    title: A tale of parcels
+    license: CC0-1.0
+    sensitivity: public
+    sources: {text: {uri: tale.md, format: text}, parcels: {dataset: parcels, zone: published}}
 """.replace("}}\n    CONTRACT", ", contract: {columns: [{name: id, required: true}, {name: depth}]}}}")
 UPDATER = """\
 from kfm import Output, Plan, Step, Updater
@@ -87,6 +98,7 @@ class Site:
         self.folder = folder
         self.port = port
         self.base = f"http://127.0.0.1:{port}"
+        self._known: dict[str, dict[str, str]] = {}
 
     def ask(
         self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None, body: bytes | None = None
@@ -98,6 +110,19 @@ class Site:
             return Answer(found.status, {n.lower(): v for n, v in found.getheaders()}, found.read())
         finally:
             connection.close()
+
+    def about(self, dataset: str) -> dict[str, str]:
+        """The version of a dataset, the run that made it and its entry in the ledger; of one that never was, nothing
+        that exists."""
+        if not self._known:
+            resolved = load(str(self.folder / "kfm.yml"), {})
+            with open_session(resolved, mode="read") as session:
+                for entry in session.state.ledger.entries():
+                    if entry.op_type == "ingest" or entry.dataset not in self._known:
+                        version = session.state.refs.at(refs.processed(entry.dataset))
+                        told = {"run": entry.run_id, "index": str(entry.index), "version": version}
+                        self._known[entry.dataset] = told
+        return self._known.get(dataset, {"run": str(uuid.uuid4()), "index": "999", "version": "sha256:" + "0" * 64})
 
     def raw(self, request: bytes) -> bytes:
         """Send these bytes and return everything that comes until the server closes or is silent for a moment."""
@@ -130,14 +155,18 @@ def make(folder: Path, *, closing: bool = True) -> None:
     (folder / "kfm.yml").write_text(CONFIG.replace("SHUTTED", "public"))
     (folder / "copied.py").write_text(UPDATER)
     (folder / "rows.csv").write_text("id,depth\na,1\nb,2\n")
+    (folder / "tale.md").write_text("# A tale of parcels\n\nIt rests on [two parcels](kfm://dataset/parcels).\n")
     for name in ("canary7391", "canary7391-too"):
         (folder / f"{name}.csv").write_text(f"id,depth\n{CANARY},1\n{CANARY}b,{len(name)}\n")
     before = os.getcwd()
     os.chdir(folder)
     try:
-        assert main(["run"]) == 0
+        for name in (OPEN, SECRET, CLOSED):
+            assert main(["run", name]) == 0
         for name in (OPEN, CLOSED):
             assert main(["publish", name, "--reason", "a test"]) == 0
+        assert main(["run", STORY]) == 0
+        assert main(["publish", STORY, "--reason", "a test"]) == 0
     finally:
         os.chdir(before)
     if closing:
@@ -153,7 +182,24 @@ def serving(folder: Path) -> Iterator[Site]:
         yield Site(folder, port)
 
 
+def is_endless(route: ApiRoute) -> bool:
+    """Return whether the answer of a route goes on until the caller leaves."""
+    return route.media == "text/event-stream"
+
+
 def addresses(route: ApiRoute, dataset: str, site: Site) -> str:
     """Return an address of this route about a dataset. Of the public one it exists."""
-    values = {"name": dataset, "thing": dataset, "item": "all", "path": "current.json"}
+    name = STORY if dataset == OPEN and route.tag in ("stories", "pages") and "stories" in route.path else dataset
+    values = {
+        "name": name,
+        "thing": dataset,
+        "item": "all",
+        "path": "current.json",
+        "file": address_of_file("console.css"),
+    }
+    values |= site.about(dataset)
     return re.sub(r"\{(\w+)\}", lambda found: values.get(found.group(1), "x"), address_of(route))
+
+
+def address_of_file(name: str) -> str:
+    return address_of_static(name).rpartition("/")[2]

@@ -9,10 +9,23 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kfm.model.search.item_query import ItemPage, ItemQuery, with_position
+from kfm.model.search.item_query import IndexedItem, ItemPage, ItemQuery, with_position
+from kfm.parsing.cql2 import parse_filter
 from kfm.store.search import item_reader
 from kfm.store.search.item_index import ItemIndex
-from tests.store.random_items import Rows, ids_of, naive_search, random_query, random_rows
+from tests.store.random_items import (
+    BEGIN,
+    FIELDS_HERE,
+    HOUR,
+    RELATIONS,
+    Rows,
+    _related,
+    ids_of,
+    naive_search,
+    random_query,
+    random_rows,
+    stamp,
+)
 
 
 def filled(path: Path, rows: Rows) -> tuple[ItemIndex, dict[str, str]]:
@@ -95,4 +108,27 @@ def test_thousands_of_random_searches_find_what_a_naive_search_finds(
         monkeypatch.setattr(item_reader, "_TRIAL", r.choice([500, 20_000]))
         compared(index, rows, marks, r, 1_000)
     record_property("counted", ("searches next to a naive one", 4_000))
+    index.close()
+
+
+def test_every_temporal_function_holds_of_just_the_intervals_it_should(tmp_path: Path) -> None:
+    spans = [(start, end) for start in range(4) for end in range(start, 4)]
+    items = {f"{a}-{b}": (BEGIN + a * HOUR, BEGIN + b * HOUR) for a, b in spans}
+    index = ItemIndex(str(tmp_path / "items.db"))
+    rows = [
+        IndexedItem(
+            collection="d", version="v", id=name, bbox=None, start_ms=start, end_ms=end, properties={}, body=b"{}"
+        )
+        for name, (start, end) in items.items()
+    ]
+    index.replace("d", "1", rows)
+    for relation in RELATIONS:
+        for other in items.values():
+            document = {
+                "op": relation,
+                "args": [{"property": "datetime"}, {"interval": [stamp(each) for each in other]}],
+            }
+            query = ItemQuery(allowed={"d": "1"}, filter=parse_filter(document, FIELDS_HERE), limit=1)
+            wanted = sum(_related(relation, span, other) is True for span in items.values())
+            assert index.search(query).matched == wanted, (relation, other)
     index.close()

@@ -187,7 +187,7 @@ SETTINGS: dict[str, tuple[str, str, str]] = {
     "no dataset": (f"{{{TEXT}}}", "reads no dataset", "dataset: NAME"),
     "the processed zone": (f"{{{TEXT}, rain: {{dataset: gauges}}}}", "read before it is public", "zone: published"),
     "a version": (f"{{{TEXT}, rain: {{dataset: gauges, zone: published, version: 'sha256:{'0' * 64}'}}}}",
-                  "version has no meaning for a story", "in the text"),
+                  "version has no meaning here", "in the text"),
     "a key": (f"{{{TEXT}, rain: {{dataset: gauges, zone: published, key: [wet]}}}}", "key has no meaning", "#KEY"),
     "a dataset twice": (f"{{{TEXT}, {GAUGES}, more: {{dataset: gauges, zone: published}}}}", "the dataset that rain is",
                         "remove one"),

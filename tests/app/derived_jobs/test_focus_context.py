@@ -17,9 +17,10 @@ from kfm.model.jobs.focus_record import FocusContext
 from kfm.model.json_schemas import exported, schema_of
 from tests.app.derived_jobs.conftest import Run, body, derived
 from tests.app.derived_jobs.test_canaries import HEAD as SITES
-from tests.app.derived_jobs.test_canaries import canaries, clean, published, sites  # noqa: F401
+from tests.app.derived_jobs.test_canaries import canaries, clean, published, rows, sites  # noqa: F401
 from tests.app.derived_jobs.test_stories import HEAD, at, measured, run  # noqa: F401
 from tests.cli.conftest import Kfm
+from tests.sampling import sampled
 
 SUBJECT = "{subject: {dataset: gauges, zone: published}}"
 CONTEXT = derived("gauges-context", "focus.context", "", SUBJECT, "    promote: auto\n")
@@ -59,6 +60,7 @@ def test_a_context_says_what_the_records_say(gauges: Kfm, run: Run) -> None:  # 
     assert found.telemetry is not None and found.telemetry.energy_method and found.telemetry.duration_ms is not None
 
 
+@pytest.mark.long
 def test_a_context_has_the_form_of_its_schema(gauges: Kfm, run: Run) -> None:  # noqa: F811
     import jsonschema_rs
 
@@ -80,6 +82,7 @@ def test_a_run_with_nothing_to_do_leaves_the_context_and_a_new_version_changes_i
     assert after.last_successful == after.produced != before.produced
 
 
+@pytest.mark.long
 def test_after_a_rollback_the_context_tells_of_the_version_before(gauges: Kfm, run: Run) -> None:  # noqa: F811
     first = at("published/gauges")
     measured("13")
@@ -122,6 +125,7 @@ def test_a_publication_while_the_records_are_read_is_found(
     monkeypatch.undo()
 
 
+@pytest.mark.long
 def test_a_dataset_that_is_not_public_has_no_context(kfm: Kfm, run: Run) -> None:  # noqa: F811
     measured("12")
     Path("kfm.yml").write_text((HEAD + CONTEXT).replace("    promote: auto\n", ""))
@@ -151,7 +155,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize("name", sampled(MISTAKES, 2))
 def test_a_mistake_in_the_declaration_names_its_place(kfm: Kfm, name: str) -> None:
     sources, what = MISTAKES[name]
     Path("kfm.yml").write_text(HEAD + derived("x", "focus.context", "", sources))
@@ -159,6 +163,7 @@ def test_a_mistake_in_the_declaration_names_its_place(kfm: Kfm, name: str) -> No
     assert answer.code == 3 and what in answer.err and "kfm.yml" in answer.err, answer.err
 
 
+@pytest.mark.long
 def test_the_source_of_records_refuses_what_is_no_name(gauges: Kfm) -> None:
     from kfm.errors import BadInput
     from kfm.model.records import FetchRequest
@@ -176,10 +181,14 @@ def test_the_context_and_story_of_masked_data_have_nothing_that_only_the_table_h
         + derived("story", "story.node", "",
                   "{text: {uri: story.md, format: text}, cells: {dataset: sites, zone: published}}")
     )  # fmt: skip
-    Path("story.md").write_text("# Sites\n\nThere are [some](kfm://dataset/sites#cells).\n")
     Path("kfm.yml").write_text(SITES.replace("MADE", "csv") + made)
     assert sites("run", "sites").code == 0
     assert published(sites, "sites").code == 0
+    Path("story.md").write_text(f"# Sites\n\nOne is {rows()[0]['site']} [here](kfm://dataset/sites).\n")
+    answer = sites("run", "story")
+    assert answer.code == 4 and "something protected was found" in answer.err, answer.err
+    clean(answer.out + answer.err, "the refusal")
+    Path("story.md").write_text("# Sites\n\nThere are [some](kfm://dataset/sites#cells).\n")
     answers = [sites("run", name, "--json") for name in ("context", "story")]
     assert [each.code for each in answers] == [0, 0], answers
     found = told("context")

@@ -56,6 +56,7 @@ CASES = {
     "correction": "wells",
     "derived": "well-tiles",
     "story-node": "rain-story",
+    "focus-context": "gauges-context",
 }
 
 
@@ -173,4 +174,21 @@ def test_a_story_is_made_again_for_the_version_that_it_cites(kind: Kind) -> None
     again = json.loads(kind.text("story*"))
     was, now = (each["citations"][0]["version"] for each in (first, again))
     assert was != now and kind.text("text*") == before.replace(was, now), "the text is the same but for the digest"
+    assert kind.kfm("run", "--exit-code") == 10
+
+
+@of("focus-context")
+def test_a_context_tells_of_the_version_that_is_public(kind: Kind) -> None:
+    def version() -> str:
+        return str(json.loads(Path("public/datasets/gauges/current.json").read_text())["version"])
+
+    assert kind.kfm("run") == 0
+    first = json.loads(kind.text("context*"))
+    assert (first["dataset"], first["version"]) == ("gauges", version())
+    assert [link["stage"] for link in first["chain"]] == ["raw", "harmonised"]
+    kind.change()
+    assert kind.kfm("run") == 0
+    again = json.loads(kind.text("context*"))
+    assert again["version"] == version() != first["version"]
+    assert again["produced"]["run_id"] != first["produced"]["run_id"]
     assert kind.kfm("run", "--exit-code") == 10

@@ -41,4 +41,16 @@ CLAIMS: dict[str, Bug] = {
         'role="img"',
         "tests/browser/test_explained.py::test_axe_finds_nothing_wrong_and_nothing_is_asked_of_anybody",
     ),
+    "D15 the context": Bug(
+        "kfm.delivery.dataset_context:_last_successful",
+        "return _run(public_run(state, objects, entry, parts=False))",
+        "return None",
+        "tests/app/derived_jobs/test_focus_context.py::test_a_context_says_what_the_records_say",
+    ),
+    "D15 a stale story": Bug(
+        "kfm.app.serving.story_status:_became",
+        "    if now == version:\n",
+        "    if now:\n",
+        "tests/app/derived_jobs/test_story_status.py::test_a_story_goes_stale_when_its_version_is_rolled_back",
+    ),
 }

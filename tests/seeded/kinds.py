@@ -42,4 +42,16 @@ KINDS: dict[str, Bug] = {
         "        pass\n",
         f"{HERE}::test_what_a_label_closes_is_taken_back_and_the_rest_stays",
     ),
+    "U17 Story Nodes": Bug(
+        "kfm.model.jobs.story_record:address_of",
+        'return f"{whole}@{version}{file}"',
+        'return f"{whole}{file}"',
+        f"{HERE}::test_a_story_is_made_again_for_the_version_that_it_cites",
+    ),
+    "U17 Focus Mode": Bug(
+        "kfm.app.session.context_source:ContextSource.fetch",
+        "canonical(dataset_context(self._state, self._own, dataset))",
+        'canonical({"format": "kfm.focus-context/1"})',
+        f"{HERE}::test_a_context_tells_of_the_version_that_is_public",
+    ),
 }

@@ -7,7 +7,17 @@ from typing import Any, NamedTuple
 
 from kfm.config.source_settings import SourceConfig
 from kfm.model import names
-from kfm.model.jobs.job_settings import BY_JOB, INDEX, REPORT, STORY, TILES, IndexSettings, JobSettings, TileSettings
+from kfm.model.jobs.job_settings import (
+    BY_JOB,
+    CONTEXT,
+    INDEX,
+    REPORT,
+    STORY,
+    TILES,
+    IndexSettings,
+    JobSettings,
+    TileSettings,
+)
 from kfm.parsing.characters import is_printable
 from kfm.parsing.documents import Document, Path
 from kfm.parsing.record_shape import nearest, part_into
@@ -63,10 +73,13 @@ def _check_sources(document: Document, path: Path, said: DerivedJob) -> None:
                 "is not a dataset, and a job reads versions of datasets",
                 "write dataset: NAME, and fetch the file in a dataset of its own",
             )
-    if said.job in (TILES, REPORT) and len(said.sources) > 1:
+    if said.job in (TILES, REPORT, CONTEXT) and len(said.sources) > 1:
         document.refuse((*path, "sources"), f"are several, and {said.job} reads one", "give each a dataset of its own")
     if said.job == STORY:
         _check_story(document, path, said.sources)
+    if said.job == CONTEXT:
+        for name, source in said.sources.items():
+            _check_public(document, (*path, "sources", name), source, "a context is of what is public", "remove it")
 
 
 def _check_story(document: Document, path: Path, sources: Mapping[str, SourceConfig]) -> None:
@@ -84,15 +97,20 @@ def _check_story(document: Document, path: Path, sources: Mapping[str, SourceCon
             if source.mask:
                 document.refuse((*here, "mask"), "has no meaning for the text of a story", "remove it")
             continue
-        if source.zone != "published":
-            document.refuse(here, "is read before it is public, and a story cites what is public", PUBLISHED)
-        for key in ("version", "key"):
-            if getattr(source, key):
-                hint = "remove it, and cite kfm://dataset/NAME@sha256:DIGEST#KEY in the text"
-                document.refuse((*here, key), "has no meaning for a story, whose text says what it cites", hint)
+        hint = "remove it, and cite kfm://dataset/NAME@sha256:DIGEST#KEY in the text"
+        _check_public(document, here, source, "a story cites what is public", hint)
         other = seen.setdefault(names.dataset_id(source.dataset), name)
         if other != name:
             document.refuse(here, f"is the dataset that {other} is", "remove one of them")
+
+
+def _check_public(document: Document, path: Path, source: SourceConfig, why: str, hint: str) -> None:
+    """Raise BadInput unless a source is the public version of a dataset as a whole."""
+    if source.zone != "published":
+        document.refuse(path, f"is read before it is public, and {why}", PUBLISHED)
+    for key in ("version", "key"):
+        if getattr(source, key):
+            document.refuse((*path, key), "has no meaning here, where the whole public version is read", hint)
 
 
 def _check_settings(document: Document, path: Path, said: DerivedJob, settings: JobSettings) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kfm.model import labels, masks, records
-from kfm.model.jobs import job_records, story_record
+from kfm.model.jobs import focus_record, job_records, story_record
 from kfm.model.reports import artifact_lines, energy_report, operation_telemetry
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -33,6 +33,7 @@ def exported() -> dict[str, type[records.Record]]:
         "run-line": artifact_lines.RunLine,
         "event-line": artifact_lines.EventLine,
         "idempotency": artifact_lines.Idempotency,
+        "focus-context": focus_record.FocusContext,
         "job-envelope": job_records.JobEnvelope,
         "labels": labels.Labels,
         "masking-policy": masks.MaskingPolicy,

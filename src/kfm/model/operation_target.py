@@ -10,6 +10,7 @@ from kfm.model.records import SourceRef
 
 REF = "kfm://ref/"
 TARGET = "kfm://target/"
+CONTEXT = "kfm://context/"  # + dataset: a source that the installation answers from its public records
 GROUPS = ("updater", "community")  # kinds of scopes of a freeze that stand for several datasets
 DATASETS = "datasets"  # the parameter of a freeze that names several datasets, one on each line
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,10 @@ import pytest
 from kfm import open as open_installation
 from kfm.config.derived_jobs import BY_JOB
 from kfm.model.jobs.story_record import Story
+from kfm.updaters.jobs import story_source
 from tests.app.derived_jobs.conftest import Run, body, derived
 from tests.cli.conftest import Kfm
+from tests.sampling import sampled
 
 HEAD = """\
 kfm: 1
@@ -79,8 +83,6 @@ def test_every_citation_is_pinned_to_the_version_that_the_run_read(rain: Kfm, ru
     assert made.title == "Rain" and made.language == "en"
     whole, file = made.citations
     assert (whole.dataset, whole.version, whole.key, whole.digest) == ("gauges", version, (), "")
-    import hashlib
-
     assert file.key == ("wet",) and file.version == version
     assert file.digest == "sha256:" + hashlib.sha256(body("published/gauges", "wet")).hexdigest()
     text = body("published/rain-story", "text").decode()
@@ -89,6 +91,7 @@ def test_every_citation_is_pinned_to_the_version_that_the_run_read(rain: Kfm, ru
     assert version in {each["checksum"] for each in receipt["inputs"]}
 
 
+@pytest.mark.long
 def test_a_story_is_public_under_the_names_of_its_formats(rain: Kfm, run: Run) -> None:
     run("rain-story")
     (folder,) = Path("public/datasets/rain-story/versions").glob("*/")
@@ -120,6 +123,7 @@ def test_a_citation_with_a_digest_holds_until_the_version_moves_and_then_says_so
     assert at("published/rain-story") == before, "the current story stays"
 
 
+@pytest.mark.long
 def test_changed_text_is_a_new_version_and_the_same_text_is_none(rain: Kfm, run: Run) -> None:
     assert run("rain-story")["outcome"] == "done"
     told(FIRST + "\nAnd more.\n")
@@ -146,7 +150,7 @@ MISTAKES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize("name", sampled(MISTAKES, 3))
 def test_a_citation_that_leads_nowhere_is_one_line_with_its_place_and_its_cure(rain: Kfm, name: str) -> None:
     link, what, cure = MISTAKES[name]
     told(CITES.format(link))
@@ -172,7 +176,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", sampled(TEXTS, 3))
 def test_a_text_that_is_no_story_makes_no_version(rain: Kfm, name: str) -> None:
     body_, what = TEXTS[name]
     Path("rain.md").write_bytes(body_)
@@ -187,7 +191,7 @@ SETTINGS: dict[str, tuple[str, str, str]] = {
     "no dataset": (f"{{{TEXT}}}", "reads no dataset", "dataset: NAME"),
     "the processed zone": (f"{{{TEXT}, rain: {{dataset: gauges}}}}", "read before it is public", "zone: published"),
     "a version": (f"{{{TEXT}, rain: {{dataset: gauges, zone: published, version: 'sha256:{'0' * 64}'}}}}",
-                  "version has no meaning for a story", "in the text"),
+                  "version has no meaning here", "in the text"),
     "a key": (f"{{{TEXT}, rain: {{dataset: gauges, zone: published, key: [wet]}}}}", "key has no meaning", "#KEY"),
     "a dataset twice": (f"{{{TEXT}, {GAUGES}, more: {{dataset: gauges, zone: published}}}}", "the dataset that rain is",
                         "remove one"),
@@ -197,7 +201,7 @@ SETTINGS: dict[str, tuple[str, str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", sampled(SETTINGS, 2))
 def test_a_mistake_in_the_declaration_is_one_line_with_its_cure(kfm: Kfm, name: str) -> None:
     sources, what, cure = SETTINGS[name]
     said = derived("x", "story.node", "language: 'e n'" if not sources else "", sources or f"{{{TEXT}, {GAUGES}}}")
@@ -207,8 +211,7 @@ def test_a_mistake_in_the_declaration_is_one_line_with_its_cure(kfm: Kfm, name: 
 
 
 def test_without_its_library_a_story_says_what_to_install(rain: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
+    story_source._parser.cache_clear()
     monkeypatch.setitem(sys.modules, "markdown_it", None)
     answer = rain("run", "rain-story")
     assert answer.code != 0 and "pip install 'kansas-frontier-matrix[stories]'" in answer.err
@@ -222,7 +225,7 @@ def levels(story_level: str, gauges: str) -> None:
     Path("kfm.yml").write_text(said.replace("    promote: auto\n", ""))
 
 
-@pytest.mark.parametrize("level", ["restricted", "closed"])
+@pytest.mark.parametrize("level", ["restricted", pytest.param("closed", marks=pytest.mark.long)])
 def test_a_story_is_not_published_once_what_it_cites_is_closed(rain: Kfm, run: Run, level: str) -> None:
     levels("public", "public")
     assert run("rain-story")["outcome"] == "done"

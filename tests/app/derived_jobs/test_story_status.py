@@ -24,6 +24,7 @@ def status(dataset: str = "rain-story") -> StoryStatus:
         return story_status(session, dataset)
 
 
+@pytest.mark.long
 def test_a_new_story_is_not_stale(rain: Kfm, run: Run) -> None:  # noqa: F811
     run("rain-story")
     found = status()
@@ -32,6 +33,7 @@ def test_a_new_story_is_not_stale(rain: Kfm, run: Run) -> None:  # noqa: F811
     assert 'class="stale"' not in story_html(found.story, found.statuses)
 
 
+@pytest.mark.long
 def test_a_story_is_stale_once_a_newer_version_is_public_until_it_is_made_again(rain: Kfm, run: Run) -> None:  # noqa: F811
     run("rain-story")
     was = at("published/gauges")
@@ -63,6 +65,7 @@ def test_a_story_goes_stale_when_its_version_is_rolled_back(rain: Kfm, run: Run)
     assert "private words" not in why and "tester" not in why
 
 
+@pytest.mark.long
 def test_a_story_says_that_what_it_cites_was_withdrawn(rain: Kfm, run: Run) -> None:  # noqa: F811
     run("rain-story")
     assert rain("rollback", "gauges", "--to", "nothing", "--reason", "private words").code == 0
@@ -84,6 +87,7 @@ def test_a_story_of_closed_data_is_answered_like_one_that_is_not_there(rain: Kfm
     assert len(messages) == 1
 
 
+@pytest.mark.long
 def test_a_story_that_is_not_published_has_no_status(rain: Kfm, run: Run) -> None:  # noqa: F811
     Path("kfm.yml").write_text((HEAD + STORY).replace("    promote: auto\n", ""))
     run("rain-story")
@@ -92,6 +96,7 @@ def test_a_story_that_is_not_published_has_no_status(rain: Kfm, run: Run) -> Non
         status()
 
 
+@pytest.mark.long
 def test_a_citation_that_the_caller_does_not_know_counts_as_withdrawn(rain: Kfm, run: Run) -> None:  # noqa: F811
     run("rain-story")
     page = story_html(status().story, {})

@@ -64,6 +64,10 @@ def declared_settings(session: Session, dataset: str) -> DatasetSettings:
 def open_source(session: Session, dataset: str, uri: str, config: Config | None = None) -> Source:
     """Return the reader of this address, with the secrets, retries and decompression that kfm.yml, or the given
     configuration, sets for it."""
+    if uri.startswith("kfm:"):
+        from kfm.app.session.context_source import ContextSource  # only jobs of the type focus.context read it
+
+        return ContextSource(session.state, session.objects)
     declared = (config or session.config).datasets.get(dataset)
     protection = partial(protection_for, session)
     dry, guards = session.mode == "dry", partial(_guards, session)

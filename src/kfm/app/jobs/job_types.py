@@ -17,10 +17,12 @@ from msgspec import Meta
 from kfm.errors import BadInput, KfmError
 from kfm.model.jobs.job_envelope import LifecycleZone
 from kfm.model.jobs.job_settings import (
+    CONTEXT,
     INDEX,
     REPORT,
     STORY,
     TILES,
+    ContextSettings,
     IndexSettings,
     ReportSettings,
     StorySettings,
@@ -135,6 +137,16 @@ OWN = (
         derived=True,
         updater=UPDATERS[STORY],
         settings=StorySettings,
+    ),
+    JobType(
+        name=CONTEXT,
+        purpose="say for programs how the public version of a dataset was produced, and under which labels",
+        triggers="each published version of the dataset that it reads, schedule, by hand",
+        inputs="the published version of one dataset, and its public records",
+        outputs="`context`: runs, chain, governance, telemetry and sentences as JSON",
+        derived=True,
+        updater=UPDATERS[CONTEXT],
+        settings=ContextSettings,
     ),
 )
 

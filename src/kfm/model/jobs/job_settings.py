@@ -116,9 +116,14 @@ class StorySettings(JobSettings, frozen=True):
     ] = "en"
 
 
+class ContextSettings(JobSettings, frozen=True):
+    """`focus.context` has no parameters."""
+
+
 BY_JOB: dict[str, type[JobSettings]] = {
     TILES: TileSettings,
     REPORT: ReportSettings,
     INDEX: IndexSettings,
     STORY: StorySettings,
+    CONTEXT: ContextSettings,
 }

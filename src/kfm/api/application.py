@@ -14,15 +14,18 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Route
 
+from kfm.api.access import Access, Caller, Rules
+from kfm.api.correlation import Visit
 from kfm.api.problems import PROBLEM, HttpProblem, Problem, as_problem, body_of, not_found
 from kfm.api.routes import Answer, ApiRoute, Call, Stream, View, encoded, query_of
-from kfm.app.authority import keyring
 from kfm.app.serving.item_catalog import ItemCatalog
-from kfm.app.serving.shelf import Shelf
+from kfm.app.serving.shelf import CURRENT, Shelf
+from kfm.clock import SystemClock
 from kfm.errors import KfmError
 
 if TYPE_CHECKING:
     from kfm.api.readers import Readers, Reading
+    from kfm.model.ports import Log
 
 MOST_BODY = 256 * 1024
 # Nothing comes from another origin, no page is framed, and no script runs but that of files.
@@ -39,6 +42,7 @@ SECURITY = {
 }
 # What may be shown can change with the next request: a cache has to ask each time.
 CACHING = {"Cache-Control": "no-cache", "Vary": "Accept, Authorization"}
+PRIVATE = ("Cache-Control", "private, no-cache")  # of an answer that is not everybody's
 Asgi = Callable[..., Any]
 
 
@@ -52,10 +56,15 @@ class GovernedApp:
         items: ItemCatalog,
         beyond: Asgi | None,
         *,
-        is_open: bool = False,
+        rules: Rules | None = None,
+        access: Access | None = None,
+        log: Log | None = None,
     ) -> None:
-        """`is_open`: the server answers the open internet, and shows everybody what is public alone."""
-        self._is_open = is_open
+        """`rules` say where the server stands. `log` receives a line for each request."""
+        self._is_open = rules is not None and rules.place == "open"
+        self._access = access or Access(rules)
+        self._log = log
+        self._monotonic = SystemClock().monotonic
         self._readers = readers
         self._items = items
         self._beyond = beyond
@@ -75,15 +84,40 @@ class GovernedApp:
             if self._beyond is not None:
                 await self._beyond(scope, receive, send)
             return
+        # The open internet sends no webhook and reads no metrics here.
+        elsewhere = ("/livez", "/readyz") if self._is_open else ("/webhooks/", "/livez", "/readyz", "/metrics")
+        if self._beyond is not None and scope["path"].startswith(elsewhere):
+            await self._beyond(scope, receive, send)
+            return
+        request, began = Request(scope, receive), self._monotonic()
+        visit = scope["kfm.visit"] = Visit(request.headers)
+
+        async def sent(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                visit.status = message["status"]
+                message = {**message, "headers": [*message["headers"], *visit.headers()]}
+            await send(message)
+
+        try:
+            await self._routed(request, visit, scope, receive, sent)
+        finally:
+            if self._log is not None:
+                visit.log(self._log, scope["method"], round((self._monotonic() - began) * 1000))
+
+    async def _routed(self, request: Request, visit: Visit, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            credential = scope["kfm.credential"] = self._access.credential(request)
+            self._access.count(request, credential)
+        except HttpProblem as told:
+            await _problem(told.problem, dict(told.headers))(scope, receive, send)
+            return
         for route in self._routes:
             matched, child = route.matches(scope)
             if matched is Match.FULL:
                 scope.update(child)
+                visit.route = route.path
                 await route.handle(scope, receive, send)
                 return
-        if self._beyond is not None and scope["path"].startswith(("/webhooks/", "/livez", "/readyz", "/metrics")):
-            await self._beyond(scope, receive, send)
-            return
         await _problem(not_found().problem)(scope, receive, send)
 
     async def answer(self, request: Request, offered: dict[str, ApiRoute]) -> Response:
@@ -102,36 +136,60 @@ class GovernedApp:
                 body=body,
                 base=_base(request),
                 headers={name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers.raw},
+                correlation_id=request.scope["kfm.visit"].correlation_id,
             )
-            found, index = await self._readers.ask(partial(self._worked, route, call))
+            found, index = await self._readers.ask(partial(self._worked, route, call, request))
         except HttpProblem as told:
-            return _problem(told.problem)
+            return _problem(told.problem, dict(told.headers))
         except KfmError as told:
             return _problem(as_problem(told))
         except ClientDisconnect:
             return _problem(HttpProblem(400).problem)
         return await self._response(request, found, index)
 
-    def _worked(self, route: ApiRoute, call: Call, reading: Reading) -> tuple[Answer, int]:
+    def _worked(self, route: ApiRoute, call: Call, request: Request, reading: Reading) -> tuple[Answer, int]:
         """Answer in a reading thread, inside one read transaction."""
-        session = reading.session
+        session, credential = reading.session, request.scope["kfm.credential"]
         with session.state.reading():
             index = next((entry.index for entry in session.state.ledger.entries(reverse=True, limit=1)), 0)
-            audience = self._audience(reading)
-            if audience not in route.audiences:
+            caller = self._access.caller(session, credential, call.headers.get("host", ""))
+            request.scope["kfm.visit"].audience = caller.audience
+            if caller.audience not in route.audiences:
                 raise not_found()
-            shelf = Shelf(session, reading.gate, audience)
-            view = View(session, shelf, self._items, audience, index)
+            shelf = Shelf(session, reading.gate, caller.audience)
+            self._throttle(request, credential, shelf, reading, call.path.get("name", ""), caller.audience)
+            view = View(session, shelf, self._items, caller.audience, index, caller.person, caller.until)
             answer = route.work(view, call)
-            if not isinstance(answer.body, Stream):
+            if isinstance(answer.body, Stream):
+                answer = answer._replace(body=self._while_valid(answer.body, credential, caller))
+            else:
                 answer = answer._replace(body=encoded(answer.body))
+            if caller.audience != "public":
+                answer = answer._replace(headers=(*answer.headers, PRIVATE))
             return answer, index
 
-    def _audience(self, reading: Reading) -> str:
-        """Return who asks. Without a key list there is one user, unless the server is for the open internet."""
-        if self._is_open or keyring.in_force(reading.session) is not None:
-            return "public"
-        return "single"
+    def _throttle(
+        self, request: Request, credential: str, shelf: Shelf, reading: Reading, dataset: str, audience: str
+    ) -> None:
+        """Obey a decision that lets a dataset be read only so often. One that may not be shown is not counted: it ends
+        as one that is not there."""
+        shown = shelf.find(dataset) if dataset else None
+        if shown is None:
+            return
+        decision = reading.gate.decision(dataset, shown.version, CURRENT, audience)
+        for duty in getattr(decision, "obligations", ()):
+            if getattr(duty, "do", "") == "throttle":
+                self._access.throttle(request, credential, dataset, duty.per_minute or 1)
+
+    def _while_valid(self, stream: Stream, credential: str, caller: Caller) -> Stream:
+        """Return a body that also ends when the token of its caller does."""
+        if not credential:
+            return stream
+
+        def goes_on(reading: Any) -> bool:
+            return self._access.is_still(reading.session, credential, caller) and stream.goes_on(reading)
+
+        return stream._replace(goes_on=goes_on)
 
     async def _response(self, request: Request, answer: Answer, index: int) -> Response:
         headers = {**SECURITY, **CACHING, "KFM-Ledger-Entries": str(index), **dict(answer.headers)}

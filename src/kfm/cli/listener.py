@@ -33,7 +33,7 @@ def secured(options: argparse.Namespace, host: str) -> ssl.SSLContext | None:
     if (options.tls_cert is None) != (options.tls_key is None):
         raise BadInput("--tls-cert and --tls-key belong together", hint="give both, or none")
     tls = _tls(options.tls_cert, options.tls_key) if options.tls_cert is not None else None
-    if not tls and not options.behind_proxy and not _is_loopback(host):
+    if not tls and not options.behind_proxy and not is_loopback(host):
         raise Refused(
             f"{printable(host)} is open to others and there is no TLS",
             hint="give --tls-cert and --tls-key, or --behind-proxy if a proxy ends TLS before us",
@@ -57,9 +57,17 @@ def server_module() -> ModuleType:
 
 
 def tell_listening(
-    screen: Screen, resolved: Resolved, host: str, port: int, *, tls: bool, metrics: bool = False, pages: bool = False
+    screen: Screen,
+    resolved: Resolved,
+    host: str,
+    port: int,
+    *,
+    tls: bool,
+    metrics: bool = False,
+    pages: bool = False,
+    webhooks: bool = True,
 ) -> None:
-    scheme, names = "https" if tls else "http", sorted(resolved.config.webhooks)
+    scheme, names = "https" if tls else "http", sorted(resolved.config.webhooks) if webhooks else []
     host = f"[{host}]" if ":" in host else host
     if screen.json:  # one line, at once: the program that started this process may wait for it
         screen.line(canonical({"listening": f"{scheme}://{host}:{port}", "webhooks": names}).decode())
@@ -99,7 +107,7 @@ def _tls(cert: str, key: str) -> ssl.SSLContext:
     return context
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:

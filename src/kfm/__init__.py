@@ -10,10 +10,10 @@ A program opens an installation, which is a folder with a kfm.yml, and does what
     installation.read("rain-gauges").pandas()                  # or polars, rows, bytes
     installation.diff("rain-gauges")                           # also status, explain, lineage, quarantined
 
-``help(kfm.Installation)`` describes every method. The author of an updater imports five names: ``from kfm import
-Output, Plan, SourceRef, Step, Updater``. The author of a connector also imports ``Connector`` and the result types of
-its methods. The names load on first use, so that ``kfm --version`` starts about as fast as the interpreter; their
-types are in ``__init__.pyi``.
+``help(kfm.Installation)`` describes every method. ``kfm.Client(url)`` reads from a server that ``kfm serve`` runs. The
+author of an updater imports five names: ``from kfm import Output, Plan, SourceRef, Step, Updater``. The author of a
+connector also imports ``Connector`` and the result types of its methods. The names load on first use, so that ``kfm
+--version`` starts about as fast as the interpreter; their types are in ``__init__.pyi``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
     "RawManifest", "SourceRef", "Step", "Updater", "ValidationReport", "WorkArtifacts", "__version__",
 ]  # fmt: skip
 # Not in `__all__`: `from kfm import *` would hide the built-in `open`.
-_OPENING = ("Installation", "open")
+_OPENING = ("Client", "Installation", "open")
 
 
 def __dir__() -> list[str]:
@@ -53,7 +53,7 @@ def __getattr__(name: str) -> object:
     if name in _OPENING:
         from importlib import import_module  # by name: `kfm.client` imports `kfm`
 
-        return getattr(import_module("kfm.client"), name)
+        return getattr(import_module("kfm.client.remote" if name == "Client" else "kfm.client"), name)
     if name in __all__:
         from kfm.model import connector
 

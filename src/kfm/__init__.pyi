@@ -1,6 +1,7 @@
 # What a type checker sees of kfm: the names that load on first use.
 from kfm.client import Installation as Installation
 from kfm.client import open as open
+from kfm.client.remote import Client as Client
 from kfm.model.connector import Capabilities as Capabilities
 from kfm.model.connector import Check as Check
 from kfm.model.connector import Connector as Connector

@@ -251,6 +251,14 @@ def laid_before(name: str, ran: Kfm) -> None:
         used_up("source/example.org")
     if name == "kfm catalog validate":
         Path("document.json").write_text("{}")
+    if name.startswith("kfm token"):
+        assert ran(*LINES["kfm keys new"]).code == ran(*LINES["kfm token new"]).code == 0
+
+
+def token_for(ran: Kfm) -> str:
+    """The id of a token."""
+    token: str = ran(*LINES["kfm token new"], "--json").data["id"]
+    return token
 
 
 def indexed(ran: Kfm) -> None:
@@ -333,10 +341,7 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
             ran("keys", "new", "--person", "amy", "--role", "admin", "--out", "amy.key", "--key", "ada.key").code == 0
         )
         words = [key if word == "KEY" else word for word in words]
-    if name.startswith("kfm token"):
-        assert ran(*LINES["kfm keys new"]).code == 0
-        token = ran(*LINES["kfm token new"], "--json").data["id"]
-        words = [token if word == "TOKEN" else word for word in words]
+    words = [token_for(ran) if word == "TOKEN" else word for word in words]
     order = asked_for(ran) if name.startswith("kfm review") else ""
     words = [order if word == "ORDER" else word for word in words]
     answer = ran(*words, "--json")

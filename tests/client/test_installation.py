@@ -368,7 +368,7 @@ def test_every_name_that_loads_late_has_its_type_and_its_value() -> None:
     typed = {
         alias.asname for node in ast.walk(ast.parse(stub)) if isinstance(node, ast.ImportFrom) for alias in node.names
     }
-    assert typed == {*kfm.__all__, "open", "Installation"} - {"__version__"}
+    assert typed == {*kfm.__all__, "open", "Client", "Installation"} - {"__version__"}
     assert all(getattr(kfm, name) is not None for name in typed if name)
     with pytest.raises(AttributeError):
         kfm.Nothing  # type: ignore[attr-defined]  # noqa: B018

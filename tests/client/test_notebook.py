@@ -12,6 +12,7 @@ from tests.client.notebooks import in_a_kernel, kept, played, shown, sources
 from tests.project.bans import ROOT
 
 NOTEBOOK = ROOT / "examples" / "wells.ipynb"
+SERVED = ROOT / "examples" / "served.ipynb"
 
 
 def test_its_cells_show_what_it_was_saved_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,6 +20,17 @@ def test_its_cells_show_what_it_was_saved_with(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("tempfile.tempdir", None)
     found, saved = played(NOTEBOOK), kept(NOTEBOOK)
     assert found == saved and len(found) == len(sources(NOTEBOOK)) >= 12
+    assert all(found), "every cell shows something"
+
+
+@pytest.mark.long
+def test_the_notebook_about_a_server_shows_what_it_was_saved_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    found = played(SERVED)
+    assert found == kept(SERVED) and len(found) == len(sources(SERVED)) >= 9
     assert all(found), "every cell shows something"
 
 
@@ -50,5 +62,6 @@ def test_a_notebook_that_shows_something_else_is_noticed(tmp_path: Path) -> None
 
 
 def test_it_is_of_no_machine_and_no_person() -> None:
-    text = NOTEBOOK.read_text(encoding="utf-8")
-    assert "/tmp" not in text and "/home" not in text and "kernelspec" not in text
+    for notebook in (NOTEBOOK, SERVED):
+        text = notebook.read_text(encoding="utf-8")
+        assert not [word for word in ("/tmp", "/home", "kernelspec", "127.0.0.1") if word in text]

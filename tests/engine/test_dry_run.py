@@ -93,6 +93,7 @@ LOOKING: tuple[tuple[str, ...], ...] = (
     ("runs", "receipts"),
     ("runs", "receipt", "last"),
     ("keys", "list"),
+    ("token", "list"),
     ("review", "list", "--all"),
     ("review", "show", "0" * 16),
     ("reconcile", "--public"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.project.access_shapes import ACCESS
 from tests.project.intervention_shapes import INTERVENTIONS
 from tests.project.job_shapes import JOBS
 from tests.project.json_when import RUNS, WHEN
@@ -568,6 +569,7 @@ SHAPES: dict[str, Shape] = {
     "kfm slo override": Shape(RUNS),
     "kfm alerts write": Shape({"written": "the file, with `--to`", "objectives": "the names of those in it"}),
     **RETRIES,
+    **ACCESS,
     **YEARS,
     "kfm doctor": Shape({"ok": "whether every check passed", "checks": f"a list of {_CHECK}"}),
     "kfm config check": Shape(

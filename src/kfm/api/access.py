@@ -17,7 +17,7 @@ from kfm.api.problems import HttpProblem
 from kfm.api.rate_limit import RateLimit, network_of
 from kfm.api.readers import Stamp, stamp_of
 from kfm.app.authority import keyring
-from kfm.app.authority.access_tokens import digest_of_token, holder_of
+from kfm.app.authority.token_holders import digest_of_token, holder_of
 from kfm.app.session.key_list_file import FILE
 from kfm.errors import KfmError
 from kfm.model import refs
@@ -25,7 +25,7 @@ from kfm.model import refs
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from kfm.app.authority.access_tokens import Keys
+    from kfm.app.authority.token_holders import Keys
     from kfm.app.session.session import Session
 
 Place = Literal["local", "shared", "open"]

@@ -48,6 +48,9 @@ class Selection(NamedTuple):
         return f"{self.dataset} {self.version[:19]}".lstrip()
 
 
+Read = Callable[[Selection, ManifestEntry], bytes]  # returns the bytes of an entry, checked against their digest
+
+
 def find(session: Session, what: str, key: str | tuple[str, ...] = "", version: str = "", ref: str = "") -> Selection:
     """Return the version that is named; for a dataset the published one, else the processed one. `version` or `ref`
     select another. BadInput if there is none."""
@@ -112,36 +115,47 @@ def kind_of(found: Selection) -> str:
 
 def rows_of(session: Session, found: Selection) -> list[dict[str, Any]]:
     """Return the rows of a selection as stored, entry by entry in key order. Values of a table are text."""
+    return rows_by(partial(bytes_of, session), found)
+
+
+def rows_by(read: Read, found: Selection) -> list[dict[str, Any]]:
+    """Return the rows of a selection whose bytes `read` returns."""
     kind = kind_of(found)
     if kind in LINES | DOCUMENTS:
-        return records(session, found)
-    columns = columns_of(session, found)
+        return _records(read, found)
+    columns = _columns(read, found)
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def records(session: Session, found: Selection) -> list[dict[str, Any]]:
     """Return the records of the JSON entries of a selection."""
+    return _records(partial(bytes_of, session), found)
+
+
+def _records(read: Read, found: Selection) -> list[dict[str, Any]]:
     lines = kind_of(found) in LINES
-    return [
-        one for entry in found.entries for one in records_of(bytes_of(session, found, entry), found.name, lines=lines)
-    ]
+    return [one for entry in found.entries for one in records_of(read(found, entry), found.name, lines=lines)]
 
 
 def columns_of(session: Session, found: Selection) -> Columns:
     """Return the columns of a selection. Tables of several entries are joined; BadInput if their columns differ."""
+    return _columns(partial(bytes_of, session), found)
+
+
+def _columns(read: Read, found: Selection) -> Columns:
     kind = kind_of(found)
     if kind in LINES | DOCUMENTS:
-        return columns_in(records(session, found))
+        return columns_in(_records(read, found))
     if not found.entries:
         return {}
     if kind == PARQUET:
-        return _parquet(session, found)
+        return _parquet(read, found)
     if kind not in TABLES:
         raise BadInput(f"{found.name} is {kind or 'of no known type'}, which has no rows", hint="read it as bytes")
     whole: dict[str, list[Any]] = {}
     for number, entry in enumerate(found.entries):
         layout = Layout(delimiter=TABLES[kind], encoding=_charset(entry.media_type))
-        one = table_of(bytes_of(session, found, entry), found.name, layout)
+        one = table_of(read(found, entry), found.name, layout)
         _add(whole, one, found, first=not number)
     return {**whole}
 
@@ -163,11 +177,11 @@ def _charset(media_type: str) -> str:
     return "utf-8"
 
 
-def _parquet(session: Session, found: Selection) -> Columns:
+def _parquet(read: Read, found: Selection) -> Columns:
     parquet = library("pyarrow.parquet", "parquet")
     whole: dict[str, list[Any]] = {}
     for number, entry in enumerate(found.entries):
-        body = io.BytesIO(bytes_of(session, found, entry))
+        body = io.BytesIO(read(found, entry))
         table = understood(partial(parquet.read_table, body), f"{found.name} cannot be read as Parquet")
         _add(whole, {name: table.column(name).to_pylist() for name in table.column_names}, found, first=not number)
     return {**whole}

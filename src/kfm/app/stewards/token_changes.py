@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from kfm.app.authority.access_tokens import tokens
 from kfm.app.authority.keyring import in_force, now
+from kfm.app.authority.token_holders import tokens
 from kfm.app.runs.run_control import run_operation
 from kfm.app.runs.settlement import settle_session
 from kfm.clock import parse_instant, rfc3339

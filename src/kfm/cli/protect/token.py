@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kfm.app.authority.access_tokens import tokens
 from kfm.app.authority.keyring import in_force, signer_at
+from kfm.app.authority.token_holders import tokens
 from kfm.app.stewards.token_changes import new_token, revoke_token
 from kfm.cli.render import Screen
 from kfm.cli.session import code_of, one_line, opened, person

@@ -6,10 +6,10 @@ The server listens in this process, on a real socket. Nothing of the closed data
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import re
-import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -82,6 +82,7 @@ class Site:
     def __init__(self, folder: Path, port: int) -> None:
         self.folder = folder
         self.port = port
+        self._facts: dict[str, str] = {}
         self.base = f"http://127.0.0.1:{port}"
 
     def ask(
@@ -95,15 +96,11 @@ class Site:
         finally:
             connection.close()
 
-    def raw(self, request: bytes) -> bytes:
-        """Send these bytes and return everything that comes until the server closes or is silent for a moment."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as sock:
-            sock.sendall(request)
-            sock.shutdown(socket.SHUT_WR)
-            parts = []
-            while part := sock.recv(1 << 16):
-                parts.append(part)
-        return b"".join(parts)
+    def facts(self) -> dict[str, str]:
+        """Return the version of the public dataset and the run that made it."""
+        if not self._facts:
+            self._facts = json.loads(self.ask(f"/v1/datasets/{OPEN}").body)
+        return self._facts
 
     def close_dataset(self, name: str) -> None:
         """Tighten the label of a dataset. No command has withdrawn it yet."""
@@ -149,7 +146,21 @@ def serving(folder: Path) -> Iterator[Site]:
         yield Site(folder, port)
 
 
+def readable(routes: Sequence[ApiRoute]) -> list[ApiRoute]:
+    """Return the routes that the one user of an installation without a key list may read, and whose answers end."""
+    return [r for r in routes if r.method == "GET" and "single" in r.audiences and "event-stream" not in r.media]
+
+
 def addresses(route: ApiRoute, dataset: str, site: Site) -> str:
     """Return an address of this route about a dataset. Of the public one it exists."""
-    values = {"name": dataset, "thing": dataset, "item": "all", "path": "current.json"}
-    return re.sub(r"\{(\w+)\}", lambda found: values.get(found.group(1), "x"), address_of(route))
+    known = site.facts()
+    values = {"name": dataset, "thing": dataset, "item": "all", "path": "current.json", "index": "1"}
+    values |= {"version": known["version"], "digest": known["version"], "run": known["run_id"]}
+
+    def value(found: re.Match[str]) -> str:
+        assert found.group(1) in values, (
+            f"say what stands for {found.group(0)} of {route.path} in tests/api/serving_site.py"
+        )
+        return values[found.group(1)]
+
+    return re.sub(r"\{(\w+)\}", value, address_of(route))

@@ -13,9 +13,9 @@ from kfm.api.openapi import DOCUMENTS, document, statuses
 from kfm.api.problems import TITLES
 from kfm.api.route_table import ROUTES
 from kfm.api.routes import ApiRoute
-from tests.api.serving_site import CANARY, CLOSED, OPEN, SECRET, Site, addresses
+from tests.api.serving_site import CANARY, CLOSED, OPEN, SECRET, Site, addresses, readable
 
-READ = [route for route in ROUTES if route.method == "GET"]
+READ = readable(ROUTES)
 EACH = pytest.mark.parametrize("route", READ, ids=lambda route: route.name)
 
 
@@ -116,8 +116,8 @@ def test_a_page_of_datasets_is_in_the_order_of_names_and_its_cursor_goes_on(serv
     assert json.loads(served.ask(f"/v1/datasets?after={OPEN}").body)["datasets"] == []
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+@EACH
 def test_no_answer_names_what_is_closed(route: ApiRoute, served: Site) -> None:
-    answer = served.ask(addresses(route, OPEN, served), route.method)
+    answer = served.ask(addresses(route, OPEN, served))
     said = answer.body + repr(answer.headers).encode()
     assert answer.status == 200 and not any(word.encode() in said for word in (CANARY, SECRET, CLOSED))

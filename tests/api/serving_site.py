@@ -10,7 +10,7 @@ import os
 import re
 import socket
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -187,6 +187,11 @@ def is_endless(route: ApiRoute) -> bool:
     return route.media == "text/event-stream"
 
 
+def readable(routes: Sequence[ApiRoute]) -> list[ApiRoute]:
+    """Return the routes that the one user of an installation without a key list may read, and whose answers end."""
+    return [r for r in routes if r.method == "GET" and "single" in r.audiences and "event-stream" not in r.media]
+
+
 def addresses(route: ApiRoute, dataset: str, site: Site) -> str:
     """Return an address of this route about a dataset. Of the public one it exists."""
     name = STORY if dataset == OPEN and route.tag in ("stories", "pages") and "stories" in route.path else dataset
@@ -198,7 +203,14 @@ def addresses(route: ApiRoute, dataset: str, site: Site) -> str:
         "file": address_of_file("console.css"),
     }
     values |= site.about(dataset)
-    return re.sub(r"\{(\w+)\}", lambda found: values.get(found.group(1), "x"), address_of(route))
+
+    def value(found: re.Match[str]) -> str:
+        assert found.group(1) in values, (
+            f"say what stands for {found.group(0)} of {route.path} in tests/api/serving_site.py"
+        )
+        return values[found.group(1)]
+
+    return re.sub(r"\{(\w+)\}", value, address_of(route))
 
 
 def address_of_file(name: str) -> str:

@@ -15,7 +15,7 @@ import pytest
 from kfm.api import application
 from kfm.api.route_table import ROUTES
 from kfm.api.routes import ApiRoute
-from tests.api.serving_site import ABSENT, CLOSED, OPEN, SECRET, Site, addresses, make, serving
+from tests.api.serving_site import ABSENT, CLOSED, OPEN, SECRET, Site, addresses, make, readable, serving
 
 SHIPPED = application.SECONDS_OF_ABSENCE  # before the server of the tests shortens it
 NAMING = [route for route in ROUTES if "{name}" in route.path or "{thing}" in route.path]
@@ -41,8 +41,9 @@ def test_what_is_closed_is_answered_like_what_does_not_exist(route: ApiRoute, se
         absent = served.ask(at[ABSENT[0]] + query, method, headers).steady()
         for closed in (SECRET, CLOSED):
             assert served.ask(at[closed] + query, method, headers).steady() == absent, (method, query, headers)
-    assert served.ask(at[OPEN], route.method).status == 200
-    assert served.ask(at[ABSENT[0]], route.method).status == 404
+    if route in readable(ROUTES):
+        assert served.ask(at[OPEN]).status == 200
+        assert served.ask(at[ABSENT[0]]).status == 404
 
 
 @pytest.mark.parametrize(
@@ -62,15 +63,19 @@ def test_no_other_name_of_a_closed_dataset_tells_that_it_exists(shape: str, serv
 def test_a_dataset_is_gone_from_every_address_with_the_next_request(tmp_path: Path, clean: None) -> None:
     make(tmp_path)
     with serving(tmp_path) as site:
-        asked = [(route, addresses(route, OPEN, site), addresses(route, ABSENT[0], site)) for route in NAMING]
-        before = [site.ask(at, route.method).status for route, at, _ in asked]
+        asked = [
+            (route, addresses(route, OPEN, site), addresses(route, ABSENT[0], site))
+            for route in NAMING
+            if route in readable(ROUTES)
+        ]
+        before = [site.ask(at).status for _, at, _ in asked]
         assert before == [200] * len(asked)
         tag = site.ask(addresses(NAMING[0], OPEN, site)).headers["etag"]
         site.close_dataset(OPEN)
         for route, at, absent in asked:
             for headers in ({}, {"If-None-Match": tag}):
-                answer = site.ask(at, route.method, headers).steady()
-                assert answer == site.ask(absent, route.method, headers).steady(), route.name
+                answer = site.ask(at, headers=headers).steady()
+                assert answer == site.ask(absent, headers=headers).steady(), route.name
                 assert answer[0] == 404
         for path in ("/", "/v1/datasets", "/stac", "/stac/collections", "/stac/search"):
             assert OPEN.encode() not in site.ask(path).body, path

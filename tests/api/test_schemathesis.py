@@ -55,6 +55,8 @@ def strategies(site: Site) -> Iterator[Any]:
     schema = schemathesis.openapi.from_url(f"{site.base}/v1/openapi.json")
     for found in schema.get_all_operations():
         operation = found.ok()
+        if "text/event-stream" in str(operation.definition.raw["responses"]):  # its answer has no end
+            continue
         yield operation.as_strategy(generation_mode=GenerationMode.POSITIVE)
         takes = [each for each in operation.query if each.name != "If-None-Match"] or operation.body
         if takes and (

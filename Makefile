@@ -24,7 +24,7 @@ PYTEST := $(PY) -m pytest -n $(WORKERS) --dist loadgroup
 help: ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
 
-demo: $(STAMP) ## run everything over real Kansas data, kill it in the middle, resume it
+demo: $(STAMP) ## run everything over real Kansas data, kill it in the middle, resume it; SERVE=1: then open it in a browser
 	@$(PY) examples/demo.py
 
 test: lint node-packages ## lint, then every test that is not marked long

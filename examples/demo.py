@@ -375,6 +375,9 @@ def main(arguments: list[str]) -> int:
     proofs += protected_table(build)
     proofs += by_the_clock(build)
     summary(project, first, proofs)
+    if os.environ.get("SERVE"):
+        chapter("Look at it: the API, STAC and the pages are open until Ctrl-C")
+        return subprocess.run(project.command("serve"), cwd=project.folder, check=False).returncode
     return 0
 
 

@@ -20,7 +20,7 @@ export function receiptPath(receipt) {
 export function publishedPath(dataset, version, entry, twins) {
   const names = namesOf(entry.key, twins === null ? SAFE : CASED);
   const parts = names.map((name, at) => (twins?.has(folded(names, at)) ? `${name}~${hidden(name).slice(1, 17)}` : name));
-  const suffix = SUFFIX.get(strip(entry.media_type.split(";")[0])) ?? ".bin";
+  const suffix = SUFFIX.get(entry.media_type) ?? SUFFIX.get(strip(entry.media_type.split(";")[0])) ?? ".bin";
   return `${versionPath(dataset, version)}/${parts.join("/")}${suffix}`;
 }
 

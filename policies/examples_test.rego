@@ -83,6 +83,22 @@ faircare := {
 	"masking": {"subject": version, "resolution": 7, "leaks": 0, "finer_than_source": false},
 }
 
+serve := {
+	"subjects": [version],
+	"asked": {"who": "viewer", "what": "serve", "when": 1767323045000, "why": "it is asked for"},
+	"identity": identity,
+	"label": {
+		"sensitivity": "generalised",
+		"care": "open",
+		"access": "open",
+		"expires": 1798675200000,
+		"public_resolution": 7,
+		"closed_parts": 0,
+	},
+	"masking": {"subject": version, "resolution": 7, "leaks": 0, "finer_than_source": false},
+	"serving": {"audience": "viewer", "status": "current"},
+}
+
 telemetry := {
 	"subjects": [version],
 	"identity": identity,

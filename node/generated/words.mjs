@@ -27,6 +27,7 @@ export const SUFFIXES = {
   "application/vnd.flatgeobuf": ".fgb",
   "application/vnd.shp+zip": ".shp.zip",
   "application/vnd.pmtiles": ".pmtiles",
+  "text/markdown; charset=utf-8; variant=CommonMark": ".md",
 };
 
 export const FLAGS = {

@@ -18,6 +18,7 @@ from kfm.crypto.checkpoints import Verifier, open_checkpoint
 from kfm.crypto.merkle import is_included
 from tests import sampling
 from tests.api.console_server import Console, console, told
+from tests.api.serving_site import PASSING
 from tests.app.governance.people import by_order
 from tests.cli.conftest import Kfm, done, kfm, plain_environment, ran, started
 from tests.engine.protected.conftest import SAFE, SECRETS, dataset, installation, label, labels, site
@@ -38,7 +39,7 @@ def same(server: Console, *paths: str) -> None:
     """All of these are the one answer about what is absent."""
     found = [server.get(path) for path in paths]
     assert [(each.status, each.data) for each in found] == [(404, NOTHING)] * len(paths), paths
-    heads = [{k: v for k, v in each.headers.items() if k != "date"} for each in found]
+    heads = [{k: v for k, v in each.headers.items() if k not in PASSING} for each in found]
     assert all(head == heads[0] for head in heads)
 
 

@@ -64,6 +64,7 @@ COMMANDS = (
     ("labels", "show"),
     ("protect", "data/rain_gauges.csv"), ("mask", "scan", "."), ("keys", "new", "--person", "ann"),
     ("keys", "list"), ("keys", "revoke", "a", "--reason", "r"), ("review", "list"), ("review", "show", "a"),
+    ("token", "new", "--person", "ann"), ("token", "list"), ("token", "revoke", "a", "--reason", "r"),
     ("audit", "verify"), ("audit", "prove", "1"), ("audit", "consistency", "1"), ("audit", "export"),
     ("attest", "rain-gauges"), ("verify", "rain-gauges"), ("policy", "gates", "rain-gauges"),
     ("policy", "bundle", "--out", "b"), ("review", "deploy"),

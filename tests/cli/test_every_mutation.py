@@ -187,6 +187,7 @@ def test_every_command_that_changes_something_leaves_an_entry_in_the_ledger(
 
 SIGNED = {
     *(("labels", "set"), ("mask", "deploy"), ("policy", "deploy"), ("keys", "new"), ("keys", "revoke")),
+    *(("token", "new"), ("token", "revoke")),
     *(("review", "approve"), ("review", "reject"), ("review", "deploy")),
 }
 
@@ -222,6 +223,8 @@ def test_rules_that_people_sign_leave_an_entry_in_the_ledger(ran: Kfm, monkeypat
     did(("review", "deploy"), "--key", "sue.key")
     closed = ("source:data/rain_gauges.csv", "--sensitivity", "closed", "--care", "open")
     did(("labels", "set"), *closed, "--key", "sam.key", "--reason", "asked by the office")
+    did(("token", "new"), "--person", "sam", *with_key)
+    did(("token", "revoke"), ran("token", "list", "--json").data[0]["id"], *with_key, "--reason", "a test")
     assert ran("keys", "new", "--person", "amy", "--role", "admin", "--out", "amy.key", *with_key).code == 0
     ada = next(key["key"] for key in ran("keys", "list", "--json").data if key["person"] == "ada")
     did(("keys", "revoke"), ada, "--key", "amy.key")

@@ -45,7 +45,7 @@ def test_the_list_of_commands_is_the_one_the_parser_has() -> None:
 
 
 def test_the_help_has_few_commands_in_groups_of_at_most_ten(kfm: Kfm) -> None:
-    assert len(COMMANDS) <= 57
+    assert len(COMMANDS) <= 58
     lines = kfm("--help").out.splitlines()
     for group in GROUPS:
         assert 0 < len(group.commands) <= 10

@@ -154,6 +154,9 @@ LINES = {
     "kfm keys new": ["keys", "new", "--person", "ada", "--role", "admin", "--out", "ada.key"],
     "kfm keys list": ["keys", "list"],
     "kfm keys revoke": ["keys", "revoke", "KEY", "--reason", "lost", "--key", "amy.key"],
+    "kfm token new": ["token", "new", "--person", "ada", "--note", "a notebook", "--key", "ada.key"],
+    "kfm token list": ["token", "list"],
+    "kfm token revoke": ["token", "revoke", "TOKEN", "--reason", "lost", "--key", "ada.key"],
 }
 
 
@@ -330,6 +333,10 @@ def test_a_command_writes_the_keys_the_page_names(ran: Kfm, name: str, monkeypat
             ran("keys", "new", "--person", "amy", "--role", "admin", "--out", "amy.key", "--key", "ada.key").code == 0
         )
         words = [key if word == "KEY" else word for word in words]
+    if name.startswith("kfm token"):
+        assert ran(*LINES["kfm keys new"]).code == 0
+        token = ran(*LINES["kfm token new"], "--json").data["id"]
+        words = [token if word == "TOKEN" else word for word in words]
     order = asked_for(ran) if name.startswith("kfm review") else ""
     words = [order if word == "ORDER" else word for word in words]
     answer = ran(*words, "--json")

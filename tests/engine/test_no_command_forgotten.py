@@ -37,6 +37,8 @@ WRITING: frozenset[Command] = frozenset(
         ("triggers", "drop"),
         ("keys", "new"),
         ("keys", "revoke"),
+        ("token", "new"),
+        ("token", "revoke"),
         ("review", "approve"),
         ("review", "reject"),
         ("mask", "deploy"),

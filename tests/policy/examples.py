@@ -21,6 +21,7 @@ EXAMPLES = {
     "from_quarantine": "zone",
     "operation": "operation",
     "minimum": "minimum",
+    "serve": "serve",
 }
 
 # What may be missing without a no, by its place: it is told as a warning.

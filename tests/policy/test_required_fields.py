@@ -18,6 +18,7 @@ from tests.sampling import sampled
 
 # What a part of a question holds for other gates: the types ask for it, this gate's rules do not look at it.
 NOT_READ = {
+    "serve": {"identity/title"},
     "faircare": {
         *("licence/known", "licence/checked", "licence/redistribution", "licence/checked_by"),
         *(f"provenance/{name}" for name in ("run_id", "updater", "updater_version", "plan_hash")),

@@ -31,11 +31,19 @@ TABLE: dict[str, tuple[int, tuple[str, ...]]] = {
     "partitions": (2, ("tests/engine/test_partition_kills.py", "tests/app/backfills")),
     "node": (3, ("tests/node",)),
     "sources": (1, ("tests/sources", "tests/api", "tests/sinks/github")),
+    "contract": (
+        1,
+        (
+            "tests/api/test_schemathesis.py",
+            "tests/api/test_hostile_requests.py",
+            "tests/api/test_absent_or_forbidden.py",
+        ),
+    ),
     "formats": (1, ("tests/validation",)),
     "masking": (1, ("tests/masking", "tests/engine/protected", "tests/app/governance")),
     "attacker": (1, ("tests/attacker",)),
     "ledger": (1, ("tests/crypto",)),
-    "policy": (1, ("tests/policy",)),
+    "policy": (1, ("tests/policy", "tests/app/serving")),
     "jobs": (2, ("tests/app/jobs", "tests/app/derived_jobs")),
     "servers": (1, ("tests/app/servers", "tests/sinks/test_publishers.py", "tests/sinks/test_file_trees.py")),
     "on-servers": (

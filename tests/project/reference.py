@@ -11,7 +11,7 @@ from kfm import config, errors
 from kfm.cli.parser import EXIT_TEXT, build
 from kfm.model.records import NONDET
 from kfm.store.state_tables import CATALOGUE, WHOLE, StateTable
-from tests.project import job_catalog, mutations
+from tests.project import api_pages, job_catalog, mutations
 from tests.project.json_shapes import ERROR, NOT_JSON, SHAPES, Shape
 
 NOTICE = "<!-- Made by `make schemas` from the code; change the code, not this page. -->\n"
@@ -19,6 +19,7 @@ NOTICE = "<!-- Made by `make schemas` from the code; change the code, not this p
 
 def pages() -> dict[str, str]:
     return {
+        **api_pages.pages(NOTICE),
         "docs/reference/cli.md": _at_width("100", _commands),
         "docs/reference/config.md": _configuration(),
         "docs/reference/errors.md": _errors(),

@@ -55,6 +55,7 @@ CASES = {
     "remote-sensing-delta": "greenness",
     "correction": "wells",
     "derived": "well-tiles",
+    "story-node": "rain-story",
 }
 
 
@@ -159,3 +160,17 @@ def test_a_new_version_is_counted_drawn_and_found(kind: Kind, capfd: pytest.Capt
     assert kind.kfm("search", "carr") == 0
     found = capfd.readouterr()
     assert "1038225763" in found.out and "INFO" not in found.err
+
+
+@of("story-node")
+def test_a_story_is_made_again_for_the_version_that_it_cites(kind: Kind) -> None:
+    assert kind.kfm("run") == 0
+    before, first = kind.text("text*"), json.loads(kind.text("story*"))
+    assert [each["dataset"] for each in first["citations"]] == ["gauges", "gauges"]
+    assert f"kfm://dataset/gauges@{first['citations'][0]['version']}" in before
+    kind.change()
+    assert kind.kfm("run") == 0
+    again = json.loads(kind.text("story*"))
+    was, now = (each["citations"][0]["version"] for each in (first, again))
+    assert was != now and kind.text("text*") == before.replace(was, now), "the text is the same but for the digest"
+    assert kind.kfm("run", "--exit-code") == 10

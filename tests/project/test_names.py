@@ -23,11 +23,13 @@ NOUNS = {
     "parsing": "the room of parsers; the field's word for reading text into values",
     "protected": "the stages for protected records; the word that labels use",
     "scheduling": "the room of schedules; the field's word",
+    "serving": "the package of what is shown over HTTP; the field's word, as in model serving",
     "testing": "the room for authors of updaters who test them; named as in numpy.testing",
 }
 # File names that occur in two rooms, each with the reason.
 TWICE: dict[str, str] = {
     "__init__": "the file of every package",
+    "serve_gate": "the question and its decision in policy/, what it is about in app/; one gate",
 }
 # Participles without -ed, adverbs and prepositions: they say how or when, and not what the module holds.
 # fmt: off

@@ -21,6 +21,18 @@ PROMISED: dict[str, Bug] = {
         'const { SqliteTables: SnapshotTables } = await import("./store/sqlite.mjs");',
         "tests/node/test_dry_run.py::test_no_call_to_the_system_changes_anything",
     ),
+    "a remembered yes outlives the labels that it came from": Bug(
+        "kfm.app.serving.serve_gate:ServeGate._decided",
+        "            epoch,\n            rules.stamp,",
+        "            rules.stamp,",
+        "tests/app/serving",
+    ),
+    "a label on one record is not looked at when its dataset is shown": Bug(
+        "kfm.app.serving.closed_records:record_rules",
+        "return (RULE,) if _is_stricter(session, made, labels, records, seen) else ()",
+        "return ()",
+        "tests/app/serving",
+    ),
     "two publish at once": Bug(
         "kfm.sinks.folder_publisher:FilesPublisher.update_metadata",
         "        with self._turn():\n            later =",

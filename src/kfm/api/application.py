@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,19 +17,24 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Route
 
+from kfm.api.access import Access, Caller, Rules
+from kfm.api.correlation import Visit
 from kfm.api.problems import PROBLEM, HttpProblem, Problem, as_problem, body_of, not_found
 from kfm.api.routes import Answer, ApiRoute, Call, Events, Stream, View, encoded, query_of
-from kfm.app.authority import keyring
 from kfm.app.serving.item_catalog import ItemCatalog
-from kfm.app.serving.shelf import Shelf
-from kfm.errors import KfmError
+from kfm.app.serving.shelf import CURRENT, Shelf
+from kfm.clock import SystemClock
+from kfm.errors import KfmError, place_of
 
 if TYPE_CHECKING:
     from kfm.api.readers import Readers, Reading
+    from kfm.model.ports import Log
 
 MOST_BODY = 256 * 1024
+SECONDS_FOR_BODY = 20.0
 MOST_LISTENERS = 32  # callers that listen for events at once
 LISTENING_S = 1800
+SECONDS_OF_ABSENCE = 0.02  # a 404 takes a multiple of this
 # Nothing comes from another origin, no page is framed, and no script runs but that of files.
 POLICY = (
     "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; img-src 'self' data:; "
@@ -42,7 +49,10 @@ SECURITY = {
 }
 # What may be shown can change with the next request: a cache has to ask each time.
 CACHING = {"Cache-Control": "no-cache", "Vary": "Accept, Authorization"}
+PRIVATE = ("Cache-Control", "private, no-cache")  # of an answer that is not everybody's
+CLOSING = frozenset({408, 413})  # the rest of the body is not read
 Asgi = Callable[..., Any]
+_log = logging.getLogger("uvicorn.error")
 
 
 class GovernedApp:
@@ -55,10 +65,15 @@ class GovernedApp:
         items: ItemCatalog,
         beyond: Asgi | None,
         *,
-        is_open: bool = False,
+        rules: Rules | None = None,
+        access: Access | None = None,
+        log: Log | None = None,
     ) -> None:
-        """`is_open`: the server answers the open internet, and shows everybody what is public alone."""
-        self._is_open = is_open
+        """`rules` say where the server stands. `log` receives a line for each request."""
+        self._is_open = rules is not None and rules.place == "open"
+        self._access = access or Access(rules)
+        self._log = log
+        self._monotonic = SystemClock().monotonic
         self._listeners = 0
         self.is_leaving: Callable[[], bool] = lambda: False  # the server stops, so streams of events end
         self._readers = readers
@@ -80,44 +95,78 @@ class GovernedApp:
             if self._beyond is not None:
                 await self._beyond(scope, receive, send)
             return
+        # The open internet sends no webhook and reads no metrics here.
+        elsewhere = ("/livez", "/readyz") if self._is_open else ("/webhooks/", "/livez", "/readyz", "/metrics")
+        if self._beyond is not None and scope["path"].startswith(elsewhere):
+            await self._beyond(scope, receive, send)
+            return
+        request, began = Request(scope, receive), self._monotonic()
+        visit = scope["kfm.visit"] = Visit(request.headers)
+
+        async def sent(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                visit.status = message["status"]
+                message = {**message, "headers": [*message["headers"], *visit.headers()]}
+            await send(message)
+
+        try:
+            await self._routed(request, visit, scope, receive, sent)
+        finally:
+            if self._log is not None:
+                visit.log(self._log, scope["method"], round((self._monotonic() - began) * 1000))
+
+    async def _routed(self, request: Request, visit: Visit, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            credential = scope["kfm.credential"] = self._access.credential(request)
+            self._access.count(request, credential)
+        except HttpProblem as told:
+            await _problem(told.problem, dict(told.headers))(scope, receive, send)
+            return
         for route in self._routes:
             matched, child = route.matches(scope)
             if matched is Match.FULL:
                 scope.update(child)
+                visit.route = route.path
                 await route.handle(scope, receive, send)
                 return
-        if self._beyond is not None and scope["path"].startswith(("/webhooks/", "/livez", "/readyz", "/metrics")):
-            await self._beyond(scope, receive, send)
-            return
         await _problem(not_found().problem)(scope, receive, send)
 
     async def answer(self, request: Request, offered: dict[str, ApiRoute]) -> Response:
-        method = "GET" if request.method == "HEAD" else request.method
+        """Answer a request whose path is in the table. HEAD answers as GET of the whole does, without the body."""
+        is_head = request.method == "HEAD"
+        began = asyncio.get_running_loop().time()
+        method = "GET" if is_head else request.method
         route = offered.get(method)
         if route is None:
             allowed = ", ".join(sorted({*offered, "HEAD"} if "GET" in offered else offered))
             return _problem(HttpProblem(405, f"this address takes: {allowed}").problem, {"Allow": allowed})
         try:
             query, given = query_of(route, list(request.query_params.multi_items()))
-            body = await _body(request) if route.body else b""
+            body = await _body(request, route.body) if route.body else b""
             call = Call(
                 path=request.path_params,
                 query=query,
                 given=given,
                 body=body,
                 base=_base(request),
-                headers={name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers.raw},
+                headers=_headers(request, is_head=is_head),
+                correlation_id=request.scope["kfm.visit"].correlation_id,
             )
-            found, index = await self._readers.ask(partial(self._worked, route, call))
+            found, index = await self._readers.ask(partial(self._worked, route, call, request))
         except HttpProblem as told:
-            return _problem(told.problem)
+            if told.problem.status == 404:
+                await _rounded(began)
+            return _problem(told.problem, dict(told.headers))
         except KfmError as told:
             return _problem(as_problem(told))
         except ClientDisconnect:
             return _problem(HttpProblem(400).problem)
+        except Exception as bug:  # its text may hold data: the log gets the type and the place alone
+            _log.error("the API failed: %s at %s", type(bug).__name__, place_of(bug))
+            return _problem(HttpProblem(500).problem)
         if isinstance(found.body, Events):
             return await self._events(request, found, route)
-        return await self._response(request, found, index)
+        return self._response(request, found, index)
 
     async def _events(self, request: Request, answer: Answer, route: ApiRoute) -> Response:
         headers = {**SECURITY, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -125,58 +174,84 @@ class GovernedApp:
             return Response(headers=headers, media_type=answer.media_type)
         if self._listeners >= MOST_LISTENERS:
             return _problem(HttpProblem(503, "too many callers listen for events; ask again later").problem)
-        return EventStream(self, answer.body, route, headers, answer.media_type)
+        return EventStream(self, partial(self.news, answer.body, route, request), headers, answer.media_type)
 
-    async def news(self, events: Events, route: ApiRoute) -> list[tuple[int, str, object]]:
+    async def news(self, events: Events, route: ApiRoute, request: Request) -> list[tuple[int, str, object]]:
         """Return the events since the last call, as far as the caller may see them now."""
 
         def look(reading: Reading) -> list[tuple[int, str, object]]:
             with reading.session.state.reading():
-                return events.news(self._view(route, reading))
+                return events.news(self._view(route, request, reading))
 
         return await self._readers.ask(look)
 
-    def _worked(self, route: ApiRoute, call: Call, reading: Reading) -> tuple[Answer, int]:
+    def _worked(self, route: ApiRoute, call: Call, request: Request, reading: Reading) -> tuple[Answer, int]:
         """Answer in a reading thread, inside one read transaction."""
         with reading.session.state.reading():
-            view = self._view(route, reading)
+            view = self._view(route, request, reading)
+            caller = Caller(view.audience, view.person, view.until)
+            credential = request.scope["kfm.credential"]
+            self._throttle(request, credential, view.shelf, reading, call.path.get("name", ""), caller.audience)
             answer = route.work(view, call)
-            if not isinstance(answer.body, Stream | Events):
+            if isinstance(answer.body, Stream):
+                answer = answer._replace(body=self._while_valid(answer.body, credential, caller))
+            elif not isinstance(answer.body, Events):
                 answer = answer._replace(body=encoded(answer.body))
+            if caller.audience != "public":
+                answer = answer._replace(headers=(*answer.headers, PRIVATE))
             return answer, view.entries
 
-    def _view(self, route: ApiRoute, reading: Reading) -> View:
+    def _view(self, route: ApiRoute, request: Request, reading: Reading) -> View:
         """Return what the caller may see now. The one 404 if this address does not exist for the caller."""
         session = reading.session
         index = next((entry.index for entry in session.state.ledger.entries(reverse=True, limit=1)), 0)
-        audience = self._audience(reading)
-        if audience not in route.audiences:
+        caller = self._access.caller(session, request.scope["kfm.credential"], request.headers.get("host", ""))
+        request.scope["kfm.visit"].audience = caller.audience
+        if caller.audience not in route.audiences:
             raise not_found()
-        return View(session, Shelf(session, reading.gate, audience), self._items, audience, index)
+        shelf = Shelf(session, reading.gate, caller.audience)
+        return View(session, shelf, self._items, caller.audience, index, caller.person, caller.until)
 
-    def _audience(self, reading: Reading) -> str:
-        """Return who asks. Without a key list there is one user, unless the server is for the open internet."""
-        if self._is_open or keyring.in_force(reading.session) is not None:
-            return "public"
-        return "single"
+    def _throttle(
+        self, request: Request, credential: str, shelf: Shelf, reading: Reading, dataset: str, audience: str
+    ) -> None:
+        """Obey a decision that lets a dataset be read only so often. One that may not be shown is not counted: it ends
+        as one that is not there."""
+        shown = shelf.find(dataset) if dataset else None
+        if shown is None:
+            return
+        decision = reading.gate.decision(dataset, shown.version, CURRENT, audience)
+        for duty in getattr(decision, "obligations", ()):
+            if getattr(duty, "do", "") == "throttle":
+                self._access.throttle(request, credential, dataset, duty.per_minute or 1)
 
-    async def _response(self, request: Request, answer: Answer, index: int) -> Response:
+    def _while_valid(self, stream: Stream, credential: str, caller: Caller) -> Stream:
+        """Return a body that also ends when the token of its caller does."""
+        if not credential:
+            return stream
+
+        def goes_on(reading: Any) -> bool:
+            return self._access.is_still(reading.session, credential, caller) and stream.goes_on(reading)
+
+        return stream._replace(goes_on=goes_on)
+
+    def _response(self, request: Request, answer: Answer, index: int) -> Response:
         headers = {**SECURITY, **CACHING, "KFM-Ledger-Entries": str(index), **dict(answer.headers)}
-        if isinstance(answer.body, Stream):
-            if request.method == "HEAD":
-                answer.body.pieces.close()  # type: ignore[attr-defined]
-                return Response(
-                    status_code=answer.status, headers=_sized(headers, answer), media_type=answer.media_type
-                )
-            return StreamingResponse(
-                self._pieces(answer.body), answer.status, _sized(headers, answer), media_type=answer.media_type
-            )
-        tag = answer.etag or f'"{hashlib.sha256(answer.body).hexdigest()[:32]}"'
-        if answer.status == 200:
+        stream = answer.body if isinstance(answer.body, Stream) else None
+        if request.method in ("GET", "HEAD") and answer.status in (200, 206):
+            tag = answer.etag or f'"{hashlib.sha256(answer.body).hexdigest()[:32]}"'
             headers["ETag"] = tag
             if _names(request.headers.get("if-none-match", ""), tag):
+                _close(stream)
+                headers.pop("Content-Range", None)
                 return Response(status_code=304, headers=headers)
-        return Response(answer.body, answer.status, headers, media_type=answer.media_type)
+        if stream is None:
+            return Response(answer.body, answer.status, headers, media_type=answer.media_type)
+        headers |= {"Content-Length": str(stream.size), "Accept-Ranges": "bytes"}
+        if request.method == "HEAD":
+            _close(stream)
+            return Response(status_code=answer.status, headers=headers, media_type=answer.media_type)
+        return StreamingResponse(self._pieces(stream), answer.status, headers, media_type=answer.media_type)
 
     async def _pieces(self, stream: Stream) -> Any:
         """Send a body in pieces, as long as it may be shown. A client whose body ends early sees that it is cut."""
@@ -190,19 +265,15 @@ class GovernedApp:
                     return
                 yield piece
         finally:
-            close = getattr(pieces, "close", None)
-            if close is not None:
-                close()
+            _close(stream)
 
 
 class EventStream(StreamingResponse):
     """Server-sent events until the caller leaves, the server stops or half an hour has passed: then a browser asks
     again by itself and names the last event that it has."""
 
-    def __init__(
-        self, app: GovernedApp, events: Events, route: ApiRoute, headers: dict[str, str], media_type: str
-    ) -> None:
-        super().__init__(self._lines(events, route), headers=headers, media_type=media_type)
+    def __init__(self, app: GovernedApp, news: Callable[[], Any], headers: dict[str, str], media_type: str) -> None:
+        super().__init__(self._lines(news), headers=headers, media_type=media_type)
         self._app = app
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -212,13 +283,13 @@ class EventStream(StreamingResponse):
         finally:
             self._app._listeners -= 1
 
-    async def _lines(self, events: Events, route: ApiRoute) -> AsyncIterator[bytes]:
+    async def _lines(self, news: Callable[[], Any]) -> AsyncIterator[bytes]:
         yield b"retry: 5000\n\n"
         for second in range(LISTENING_S):
             if self._app.is_leaving():
                 return
             try:
-                found = await self._app.news(events, route)
+                found = await news()
             except (HttpProblem, KfmError, RuntimeError):  # nothing may be shown any more, or the server stops
                 return
             for number, name, record in found:
@@ -246,10 +317,20 @@ def _endpoint(app: GovernedApp, offered: dict[str, ApiRoute]) -> Callable[[Reque
     return endpoint
 
 
-def _sized(headers: dict[str, str], answer: Answer) -> dict[str, str]:
-    assert isinstance(answer.body, Stream)
-    tag = {"ETag": answer.etag} if answer.etag else {}
-    return {**headers, **tag, "Content-Length": str(answer.body.size), "Accept-Ranges": "bytes"}
+def _close(stream: Stream | None) -> None:
+    """Close the file of a body that is not sent, or not to its end."""
+    close = getattr(stream.pieces, "close", None) if stream is not None else None
+    if close is not None:
+        with suppress(ValueError):  # a reading thread is still at it; it ends with its piece
+            close()
+
+
+def _headers(request: Request, *, is_head: bool) -> dict[str, str]:
+    """Return the headers of a request. RFC 9110 gives Range a meaning for GET alone."""
+    found = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers.raw}
+    if is_head:
+        found.pop("range", None)
+    return found
 
 
 def _names(header: str, tag: str) -> bool:
@@ -262,19 +343,36 @@ def _problem(problem: Problem, headers: dict[str, str] | None = None) -> Respons
     more = dict(headers or {})
     if problem.status == 503:
         more["Retry-After"] = "5"
+    if problem.status in CLOSING:
+        more["Connection"] = "close"
     return Response(body_of(problem), problem.status, {**SECURITY, **CACHING, **more}, media_type=PROBLEM)
 
 
-async def _body(request: Request) -> bytes:
+async def _rounded(began: float) -> None:
+    """Wait until a whole number of steps has passed since then. What is closed takes some 0.1 ms longer to look up than
+    what does not exist, and 2,000 requests would show it."""
+    passed = asyncio.get_running_loop().time() - began
+    await asyncio.sleep(SECONDS_OF_ABSENCE - passed % SECONDS_OF_ABSENCE)
+
+
+async def _body(request: Request, media: str) -> bytes:
+    """Return the body of a request. HttpProblem if it is of another type, too large or too slow."""
+    given = request.headers.get("content-type")
+    if given is not None and given.partition(";")[0].strip().lower() != media:
+        raise HttpProblem(415, f"send the body as {media}", "input.bad")
     declared = request.headers.get("content-length", "0")
     if not declared.isdigit() or int(declared[:12]) > MOST_BODY:
-        raise HttpProblem(413, f"send at most {MOST_BODY} bytes")
+        raise HttpProblem(413, f"send at most {MOST_BODY} bytes", "input.bad")
     parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > MOST_BODY:
-            raise HttpProblem(413, f"send at most {MOST_BODY} bytes")
-        parts.append(part)
+    try:
+        async with asyncio.timeout(SECONDS_FOR_BODY):
+            async for part in request.stream():
+                size += len(part)
+                if size > MOST_BODY:
+                    raise HttpProblem(413, f"send at most {MOST_BODY} bytes", "input.bad")
+                parts.append(part)
+    except TimeoutError:
+        raise HttpProblem(408, f"send the body within {SECONDS_FOR_BODY:.0f} seconds", "input.bad") from None
     return b"".join(parts)
 
 

@@ -89,7 +89,9 @@ def _part(call: Call, found: FoundFile) -> tuple[int, int, int, tuple[tuple[str,
     start = int(first) if first else max(found.size - int(last), 0)
     end = min(int(last), found.size - 1) if first and last else found.size - 1
     if start >= found.size or end < start:
-        raise HttpProblem(416, f"the file has {found.size} bytes")
+        raise HttpProblem(
+            416, f"the file has {found.size} bytes", "input.bad", (("Content-Range", f"bytes */{found.size}"),)
+        )
     return start, end - start + 1, 206, (("Content-Range", f"bytes {start}-{end}/{found.size}"),)
 
 

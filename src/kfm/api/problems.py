@@ -62,8 +62,11 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class HttpProblem(Exception):
     """Ends a request with a problem document."""
 
-    def __init__(self, status: int, detail: str = "", code: str = "") -> None:
+    def __init__(
+        self, status: int, detail: str = "", code: str = "", headers: tuple[tuple[str, str], ...] = ()
+    ) -> None:
         super().__init__(detail)
+        self.headers = headers
         self.problem = Problem(title=TITLES[status], status=status, detail=detail, code=code)
 
 

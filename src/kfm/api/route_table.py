@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kfm.api import (
+    access_routes,
     data_routes,
     ledger_routes,
     now_routes,
@@ -11,18 +12,24 @@ from kfm.api import (
     stac_routes,
     static_routes,
     steward_routes,
+    story_routes,
     version_routes,
 )
+from kfm.api.contract_routes import with_contract
 
 # A page of a dataset comes before the files of its folder.
-ROUTES = (
-    *page_routes.ROUTES,
-    *data_routes.ROUTES,
-    *stac_routes.ROUTES,
-    *run_routes.ROUTES,
-    *now_routes.ROUTES,
-    *ledger_routes.ROUTES,
-    *version_routes.ROUTES,
-    *steward_routes.ROUTES,
-    *static_routes.ROUTES,
+ROUTES = with_contract(
+    (
+        *page_routes.ROUTES,
+        *data_routes.ROUTES,
+        *access_routes.ROUTES,
+        *stac_routes.ROUTES,
+        *run_routes.ROUTES,
+        *now_routes.ROUTES,
+        *ledger_routes.ROUTES,
+        *version_routes.ROUTES,
+        *steward_routes.ROUTES,
+        *story_routes.ROUTES,
+        *static_routes.ROUTES,
+    )
 )

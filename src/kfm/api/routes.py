@@ -68,6 +68,7 @@ class Call(NamedTuple):
     body: bytes
     base: str  # the address of this server as the client knows it, without a slash at the end
     headers: Mapping[str, str]
+    correlation_id: str = ""  # of whatever this request causes
 
 
 class View(NamedTuple):
@@ -78,6 +79,8 @@ class View(NamedTuple):
     items: ItemCatalog
     audience: str
     entries: int  # the newest entry of the ledger that this answer knows
+    person: str = ""  # of the key list; empty: nobody by name
+    until: str = ""  # when the person's token ends
 
 
 class Stream(NamedTuple):

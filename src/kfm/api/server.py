@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from kfm.api.access import Rules as Rules
 from kfm.api.metrics_collector import MetricsCollector
 from kfm.api.webhooks import InboxWriter, WebhookApp
 from kfm.app.runs.trigger_inbox import reception_of
@@ -27,6 +28,7 @@ from kfm.errors import BadInput
 
 if TYPE_CHECKING:
     from kfm.api.application import GovernedApp
+    from kfm.model.ports import Log
 
 MAX_HEAD = 64 * 1024  # most bytes of a request line and its headers
 MAX_MESSAGE = 16 * 1024 * 1024  # most bytes of one request; its body has a much smaller limit of its own
@@ -189,6 +191,8 @@ class Served(NamedTuple):
     reopened: Callable[[], Session]  # reads kfm.yml again
     config: str  # the path of kfm.yml
     index_file: str  # the file of the item index, which can be made again
+    rules: Rules = Rules()  # who may ask, and how often
+    log: Log | None = None  # receives a line for each request
 
 
 @contextmanager
@@ -241,7 +245,8 @@ def _governed(beyond: Any, served: Served) -> GovernedApp:
     from kfm.api.route_table import ROUTES
     from kfm.app.serving.item_catalog import ItemCatalog
 
-    return GovernedApp(ROUTES, Readers(served.reopened, served.config), ItemCatalog(served.index_file), beyond)
+    readers, items = Readers(served.reopened, served.config), ItemCatalog(served.index_file)
+    return GovernedApp(ROUTES, readers, items, beyond, rules=served.rules, log=served.log)
 
 
 def serve_http(

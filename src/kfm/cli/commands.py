@@ -98,6 +98,7 @@ GROUPS = (
             Command("mask", "Preview and sign masking; scan files for protected data"),
             Command("policy", "Show what policies and gates decide, and why"),
             Command("keys", "List, make and revoke the keys that people sign with"),
+            Command("token", "List, make and revoke the tokens that people read with over HTTP"),
         ),
     ),
     Group(

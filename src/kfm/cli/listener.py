@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from kfm import DISTRIBUTION
+from kfm import DISTRIBUTION, config
 from kfm.app.runs import execution
+from kfm.app.session.session import open_session
 from kfm.cli.parser import Usage
 from kfm.cli.render import Screen
 from kfm.errors import BadInput, Refused
@@ -33,7 +35,7 @@ def secured(options: argparse.Namespace, host: str) -> ssl.SSLContext | None:
     if (options.tls_cert is None) != (options.tls_key is None):
         raise BadInput("--tls-cert and --tls-key belong together", hint="give both, or none")
     tls = _tls(options.tls_cert, options.tls_key) if options.tls_cert is not None else None
-    if not tls and not options.behind_proxy and not _is_loopback(host):
+    if not tls and not options.behind_proxy and not is_loopback(host):
         raise Refused(
             f"{printable(host)} is open to others and there is no TLS",
             hint="give --tls-cert and --tls-key, or --behind-proxy if a proxy ends TLS before us",
@@ -56,10 +58,28 @@ def server_module() -> ModuleType:
     return server
 
 
+def reopened(resolved: Resolved) -> Session:
+    """Open a session with kfm.yml as it is now."""
+    return open_session(config.load(resolved.path, os.environ))
+
+
+def index_file(resolved: Resolved) -> str:
+    """Return the path of the item index, next to what else the installation keeps for itself."""
+    return resolved.at(os.path.join(".kfm", "serve", "items.db"))
+
+
 def tell_listening(
-    screen: Screen, resolved: Resolved, host: str, port: int, *, tls: bool, metrics: bool = False, pages: bool = False
+    screen: Screen,
+    resolved: Resolved,
+    host: str,
+    port: int,
+    *,
+    tls: bool,
+    metrics: bool = False,
+    pages: bool = False,
+    webhooks: bool = True,
 ) -> None:
-    scheme, names = "https" if tls else "http", sorted(resolved.config.webhooks)
+    scheme, names = "https" if tls else "http", sorted(resolved.config.webhooks) if webhooks else []
     host = f"[{host}]" if ":" in host else host
     if screen.json:  # one line, at once: the program that started this process may wait for it
         screen.line(canonical({"listening": f"{scheme}://{host}:{port}", "webhooks": names}).decode())
@@ -99,7 +119,7 @@ def _tls(cert: str, key: str) -> ssl.SSLContext:
     return context
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
     try:

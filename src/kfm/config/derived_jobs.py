@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kfm.config.source_settings import SourceConfig
-from kfm.model.jobs.job_settings import BY_JOB, INDEX, REPORT, TILES, IndexSettings, JobSettings, TileSettings
+from kfm.model import names
+from kfm.model.jobs.job_settings import BY_JOB, INDEX, REPORT, STORY, TILES, IndexSettings, JobSettings, TileSettings
 from kfm.parsing.characters import is_printable
 from kfm.parsing.documents import Document, Path
 from kfm.parsing.record_shape import nearest, part_into
 
+PUBLISHED = "write zone: published"
 RUNS_ITSELF = ("ingest.pull_source", "backfill.partition")  # types that run a dataset which has an updater or outputs
 
 
@@ -52,10 +54,10 @@ def check_job(document: Document, path: Path, said: DerivedJob) -> None:
 
 
 def _check_sources(document: Document, path: Path, said: DerivedJob) -> None:
-    if not said.sources:
+    if not any(source.dataset for source in said.sources.values()):
         document.refuse(path, "has a job and reads no dataset", "add sources: {rows: {dataset: NAME}}")
     for name, source in said.sources.items():
-        if not source.dataset:
+        if not source.dataset and said.job != STORY:
             document.refuse(
                 (*path, "sources", name),
                 "is not a dataset, and a job reads versions of datasets",
@@ -63,6 +65,34 @@ def _check_sources(document: Document, path: Path, said: DerivedJob) -> None:
             )
     if said.job in (TILES, REPORT) and len(said.sources) > 1:
         document.refuse((*path, "sources"), f"are several, and {said.job} reads one", "give each a dataset of its own")
+    if said.job == STORY:
+        _check_story(document, path, said.sources)
+
+
+def _check_story(document: Document, path: Path, sources: Mapping[str, SourceConfig]) -> None:
+    """Raise BadInput unless one source is the text of the story, and each other the public version of a dataset."""
+    texts = [name for name, source in sources.items() if not source.dataset]
+    if len(texts) != 1:
+        what = f"have {len(texts)} files, and the text of a story is one"
+        document.refuse((*path, "sources"), what, "write text: {uri: stories/NAME.md}, and a dataset for all others")
+    seen: dict[str, str] = {}
+    for name, source in sources.items():
+        here = (*path, "sources", name)
+        if name in texts:
+            if source.data_contract().format != "text":
+                document.refuse(here, "is the text of a story, and is not read as text", "write format: text")
+            if source.mask:
+                document.refuse((*here, "mask"), "has no meaning for the text of a story", "remove it")
+            continue
+        if source.zone != "published":
+            document.refuse(here, "is read before it is public, and a story cites what is public", PUBLISHED)
+        for key in ("version", "key"):
+            if getattr(source, key):
+                hint = "remove it, and cite kfm://dataset/NAME@sha256:DIGEST#KEY in the text"
+                document.refuse((*here, key), "has no meaning for a story, whose text says what it cites", hint)
+        other = seen.setdefault(names.dataset_id(source.dataset), name)
+        if other != name:
+            document.refuse(here, f"is the dataset that {other} is", "remove one of them")
 
 
 def _check_settings(document: Document, path: Path, said: DerivedJob, settings: JobSettings) -> None:
@@ -76,7 +106,7 @@ def _check_settings(document: Document, path: Path, said: DerivedJob, settings: 
             document.refuse(
                 (*path, "sources", name),
                 "is read before it is public, and an index is of public text",
-                "write zone: published",
+                PUBLISHED,
             )
     for key in ("title", "id"):
         if getattr(settings, key) and not settings.columns:

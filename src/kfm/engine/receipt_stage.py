@@ -79,6 +79,7 @@ _TOLD = frozenset(
         "preview",
         "maintenance",
         "override",
+        "token",
     ]
 )
 

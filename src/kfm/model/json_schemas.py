@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kfm.model import labels, masks, records
-from kfm.model.jobs import job_records
+from kfm.model.jobs import job_records, story_record
 from kfm.model.reports import artifact_lines, energy_report, operation_telemetry
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -36,6 +36,7 @@ def exported() -> dict[str, type[records.Record]]:
         "job-envelope": job_records.JobEnvelope,
         "labels": labels.Labels,
         "masking-policy": masks.MaskingPolicy,
+        "story": story_record.Story,
         "telemetry/carbon-v2": energy_report.CarbonUse,
         "telemetry/energy-v2": energy_report.EnergyUse,
         "telemetry/pipelines-operations-v11": operation_telemetry.OperationsBundle,

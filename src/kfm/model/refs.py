@@ -14,6 +14,7 @@ VERSIONS = (PROCESSED, PUBLISHED)  # zones whose refs lead to versions of datase
 OVERRIDE = "override/"  # the last override of each objective
 PREVIEW, BACKFILL, ORDERS, SWITCH = "preview/", "backfill/", "orders/", "switch/"
 HOTFIX = "hotfix/"
+ACCESS = "token/"  # the access tokens of people
 SHOWN = (*VERSIONS, HOTFIX)  # zones whose refs decide what readers see of a dataset
 AMBER = "amber/"
 DATASET_SWITCH, RUN_SWITCH = "switch/dataset/", "switch/run/"
@@ -107,6 +108,11 @@ def maintenance(operation: str) -> str:
 def override(objective: str) -> str:
     """Return the name of the ref to the last override of an objective by a steward."""
     return f"override/{objective}"
+
+
+def token(name: str) -> str:
+    """Return the name of the ref to the record of an access token, by its id."""
+    return f"token/{name}"
 
 
 def search_alias(alias: str) -> str:

@@ -1,6 +1,7 @@
 """The key list, and changes signed with its keys: operations that move a ref to bytes in the store.
 
-`keys/list` points to the list in force, `orders/ID` to a change request with its signatures so far. The authority that
+`keys/list` points to the list in force, `orders/ID` to a change request with its signatures so far, `token/ID` to what
+is kept of an access token. The authority that
 a run asks before its commit decides whether a move is allowed, never these classes.
 """
 
@@ -27,7 +28,7 @@ class Signed(MoveUpdater):
         ref, target = trigger.params.get("ref", ""), trigger.params.get("to", "")
         right = ref.startswith(self.ref) if self.ref.endswith("/") else ref == self.ref
         if not right or not is_digest(target):
-            raise Refused("the request names nothing that was signed", hint="use `kfm keys` and `kfm review`")
+            raise Refused("the request names nothing that was signed", hint="use `kfm keys`, `kfm review`, `kfm token`")
         return Aim(sources.ref(ref), target)
 
 
@@ -39,6 +40,16 @@ class Listing(Signed):
     job_type = "operation.keys"
     approval = "key-list"
     ref = refs.KEY_LIST
+
+
+class Granting(Signed):
+    """Keeps the record of an access token, or that it was revoked."""
+
+    id = "kfm-token"
+    op = "token"
+    job_type = "operation.token"
+    approval = "token"
+    ref = refs.ACCESS
 
 
 class Asking(Signed):

@@ -18,8 +18,9 @@ NOTHING = "nothing"
 ALSO = "also"  # the parameter that names the moves that are made with the first one
 
 # Whose signatures an operation needs once there is a key list: none; those on the next key list; one on a change
-# request; those on a change of rules, which cannot be made without a key list; those on a change request.
-Approval = Literal["none", "key-list", "signature", "rules", "request"]
+# request; that on the record of an access token; those on a change of rules, which cannot be made without a key list;
+# those on a change request.
+Approval = Literal["none", "key-list", "signature", "token", "rules", "request"]
 
 
 class MoveUpdater(Updater):

@@ -18,7 +18,7 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
     from kfm.operations.backfill_operations import Backfilling
     from kfm.operations.freeze import Freeze, Thaw
     from kfm.operations.hotfix import Hotfix
-    from kfm.operations.key_operations import Approving, Asking, Expiring, Listing, Rejecting
+    from kfm.operations.key_operations import Approving, Asking, Expiring, Granting, Listing, Rejecting
     from kfm.operations.maintenance_operations import (
         Attest,
         BuildCatalog,
@@ -43,7 +43,7 @@ def operations() -> Mapping[str, type[MoveUpdater]]:
 
     kinds: tuple[type[MoveUpdater], ...] = (
         *(Promote, Rollback, Hotfix, Freeze, Thaw),
-        *(Listing, Asking, Approving, Rejecting, Expiring),
+        *(Listing, Asking, Approving, Rejecting, Expiring, Granting),
         *(Labelling, Masking, Deploying, Reviewing),
         *(Backfilling, Propose, Adopt, Sweep, Overriding),
         *(Repair, Compact, Attest, BuildCatalog, RetrySink, HandleJob, HandleTriggers, Relocate, TakeBackup, Restore),

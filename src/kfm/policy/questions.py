@@ -17,8 +17,8 @@ from kfm.model import records
 from kfm.model.labels import Classification
 from kfm.model.records import Record
 
-Gate = Literal["promotion", "faircare", "telemetry", "zone", "operation", "minimum"]
-GATES: tuple[Gate, ...] = ("promotion", "faircare", "telemetry", "zone", "operation", "minimum")
+Gate = Literal["promotion", "faircare", "telemetry", "zone", "operation", "minimum", "serve"]
+GATES: tuple[Gate, ...] = ("promotion", "faircare", "telemetry", "zone", "operation", "minimum", "serve")
 
 Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
 DigestOrNone = Annotated[str, Meta(pattern=r"^(sha256:[0-9a-f]{64})?\Z")]  # empty: no digest
@@ -236,6 +236,13 @@ class OperationFacts(Part, frozen=True):
     approvals: list[Approval] = []
 
 
+class ServingFacts(Part, frozen=True):
+    """Who is about to see a version over HTTP, and whether it is public now. The rules refuse an unknown word."""
+
+    audience: Name  # public, single, or a role of the key list
+    status: Name  # current or superseded; withdrawn, rolled back and none are shown to nobody
+
+
 class MadeReceipt(Part, frozen=True):
     status: Name
     dry_run: bool
@@ -290,6 +297,7 @@ class PolicyQuestion(Part, frozen=True):
     step: ZoneStep | None = None
     operation: OperationFacts | None = None
     made: MadeFacts | None = None
+    serving: ServingFacts | None = None
 
 
 class Mask(Record, frozen=True, tag_field="do", tag="mask"):

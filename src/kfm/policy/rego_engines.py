@@ -83,7 +83,7 @@ class Embedded:
 
 
 BOTH = "both"
-KEPT = ("minimum", "zone", BOTH)  # the gates that runs use: their compiled programs ship with the product
+KEPT = ("minimum", "zone", BOTH, "serve")  # the gates of runs and of requests: their compiled programs ship with KFM
 _FOLDER = os.path.join(os.path.dirname(__file__), "compiled")
 # One evaluation of two questions. The question about Processed is the input, the one about Work is `input.work`. Only
 # reasons to refuse are wanted: warnings of a yes about public data are not recorded.

@@ -38,6 +38,8 @@ SUFFIXES = {
     "application/vnd.flatgeobuf": ".fgb",
     "application/vnd.shp+zip": ".shp.zip",
     "application/vnd.pmtiles": ".pmtiles",
+    # With its parameters: other Markdown was published as .bin, and keeps its name.
+    "text/markdown; charset=utf-8; variant=CommonMark": ".md",
 }
 
 
@@ -94,7 +96,8 @@ def part_path(dataset: str, digest: str) -> str:
 
 
 def _suffix(entry: ManifestEntry) -> str:
-    return SUFFIXES.get(entry.media_type.partition(";")[0].strip(), ".bin")
+    known = SUFFIXES.get(entry.media_type)
+    return known or SUFFIXES.get(entry.media_type.partition(";")[0].strip(), ".bin")
 
 
 def keeps_case(version: DatasetVersion | None) -> bool:

@@ -23,6 +23,9 @@ import h3
 import pytest
 
 from kfm.cli.parser import COMMANDS
+from tests.api.every_route import requests
+from tests.api.serving import Served, serving
+from tests.api.serving_site import PASSING
 from tests.app.notices.receivers import SECRET as HOOK
 from tests.app.notices.receivers import Receiver, receiver_lines, receiving
 from tests.app.objectives.site import promise
@@ -466,6 +469,43 @@ def test_no_catalog_event_or_explanation_says_where_a_protected_source_lies(site
     for name, body in told.items():
         assert b"sites.csv" not in body and b"raw.csv" not in body, name
         assert b"14" not in body or not hits(body, site.canaries), name
+
+
+def test_no_answer_over_http_shows_a_place_or_a_site(site: Site) -> None:
+    """Every route, with the names of all datasets, runs and versions and with queries that filter, sort and fail."""
+    runs = [row["run"] for row in site.kfm("runs", "list", "--limit", "0", "--json").data]
+    at = {row["ref"]: row["version"] for row in site.kfm("refs", "list", "--json").data}
+    values = {
+        "name": ["sites", "vault", "parcels", "sketch", "none"],
+        "thing": ["sites", "vault", *runs[:12], *at.values()],
+        "run": runs[:12],
+        "version": sorted(set(at.values()))[:8],
+        "index": ["1", "7"],
+        "path": ["current.json", "index.html"],
+        "item": ["all", "0"],
+    }
+    seen: set[bytes] = set()
+    with serving(site.folder, **SECRET) as served:
+        shown = served.ask("/v1/datasets").text
+        assert '"sites"' in shown and "vault" not in shown
+        files = [("GET", each["href"]) for each in _files_of(served, "sites")]
+        for method, path in (*files, *requests(values)):
+            answer = served.ask(path, method, b"{}" if method == "POST" else None)
+            headers = {name: value for name, value in answer.headers.items() if name not in PASSING}
+            said = repr(sorted(headers.items())).encode() + answer.body
+            if said in seen:
+                continue
+            seen.add(said)
+            assert not hits(said, site.canaries + site.typed, encodings), path
+            assert b"sites.csv" not in said and b"raw.csv" not in said and b"make sense" not in said, path
+            assert answer.status < 500, (path, said)
+    assert len(seen) > 50 and files
+    assert site.leaks() == {}  # the index of items is one of the files
+
+
+def _files_of(served: Served, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = served.ask(f"/v1/datasets/{name}").data["files"]
+    return found
 
 
 def test_encrypted_data_is_compared_by_a_process_that_has_the_key(site: Site) -> None:

@@ -20,6 +20,7 @@ from kfm.app.authority.review_rules import check_possible, review_of
 from kfm.app.authority.signed_policies import current
 from kfm.app.session.session import Session
 from kfm.clock import parse_instant
+from kfm.crypto.access_tokens import not_allowed, read_token
 from kfm.crypto.approvals import ApprovalRequest, decide, not_counted
 from kfm.crypto.change_request import MAY_COME, Order, identified, read_order
 from kfm.crypto.key_list import Keys, first_list, next_list
@@ -43,6 +44,8 @@ def warrant(session: Session, updater: Updater, trigger: Trigger, moves: list[Re
     if updater.approval == "key-list":
         return _listing(session, trigger, moves[0])
     keys = in_force(session)
+    if updater.approval == "token":
+        return _granting(session, keys, moves[0])
     if updater.approval == "signature":
         return _signing(session, updater.op, keys, moves[0])
     shown = publishing(session, updater, moves)
@@ -287,6 +290,23 @@ def _signing(session: Session, op: str, keys: Keys | None, move: RefMove) -> War
             hint="docs/guides/keys.md says what each of these means",
         )
     return Warrant(orders=[(new.request.digest, new.body)], held={refs.KEY_LIST: keys.digest})
+
+
+def _granting(session: Session, keys: Keys | None, move: RefMove) -> Warrant:
+    """Return the warrant to keep an access token, or its revocation. Denied unless an admin or its person signed it."""
+    if keys is None:
+        raise Denied("there is no key list to sign by", hint="make one: `kfm keys new --person NAME --role admin`")
+    old = read_token(session.objects.read(move.before)) if move.before else None
+    new = read_token(session.objects.read(move.after))
+    reasons = not_allowed(old, new, keys, now(session))
+    if move.ref != refs.token(new.signed.id):
+        reasons.append("token.changed")
+    if reasons:
+        raise Denied(
+            f"token {new.signed.id} may not be {'revoked' if old else 'made'}: {'; '.join(reasons)}",
+            hint="an admin signs it, or the person whose it is; docs/guides/keys.md says what each of these means",
+        )
+    return Warrant(held={refs.KEY_LIST: keys.digest})
 
 
 def _against(op: str, old: Order | None, new: Order, keys: Keys, at: str) -> list[str]:

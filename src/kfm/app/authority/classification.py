@@ -155,7 +155,7 @@ def classification_now(
     found = [] if made.standing is None else [aged(made.standing, way.today)]
     found += way.labelled(f"{REF}processed/{dataset}", declared_settings(session, dataset).request.base_dir, "")
     found += _masked_finer(session, made)
-    for ref in _inputs(session, dataset, made.validated_by or made.run_id):
+    for ref in made_from(session, dataset, made.validated_by or made.run_id):
         if ref.uri.startswith(REF):
             other = ref.uri.removeprefix(REF).partition("/")[2]
             its = classification_now(session, other, ref.content_hash, (*above, f"{dataset}@{version}"))
@@ -174,7 +174,7 @@ def declared_now(session: Session, dataset: str, version: str, above: tuple[str,
     own = declared.sensitivity if declared is not None else None
     found = [] if own in (None, "public") else [Classification(level=own, rules=("dataset.sensitivity",))]
     made = session.state.ledger.version(dataset, version) if f"{dataset}@{version}" not in above else None
-    for ref in _inputs(session, dataset, made.validated_by or made.run_id) if made is not None else ():
+    for ref in made_from(session, dataset, made.validated_by or made.run_id) if made is not None else ():
         if ref.uri.startswith(REF):
             other = ref.uri.removeprefix(REF).partition("/")[2]
             its = declared_now(session, other, ref.content_hash, (*above, f"{dataset}@{version}"))
@@ -198,7 +198,7 @@ def _masked_finer(session: Session, made: DatasetVersion) -> list[Classification
     return []
 
 
-def _inputs(session: Session, dataset: str, run_id: str) -> list[SourceRef]:
+def made_from(session: Session, dataset: str, run_id: str) -> list[SourceRef]:
     """Return the sources a version was made of; for one made in partitions, those of each partition."""
     runs, state_refs = session.state.runs, session.state.refs
     makers = {run_id: runs.get(run_id)}

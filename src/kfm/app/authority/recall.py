@@ -48,12 +48,12 @@ def closed_datasets(session: Session) -> Iterator[ClosedDataset]:
     for ref, at in list(session.state.refs.all(refs.PUBLISHED)):
         dataset = refs.parse(ref).dataset
         public = still_public(session.state.refs.history(ref), public_retention(session, dataset)) if at else []
-        rules = _closed_since(session, dataset, public)
+        rules = closing_rules(session, dataset, public)
         if rules is not None:
             yield ClosedDataset(dataset, rules, len(public))
 
 
-def _closed_since(session: Session, dataset: str, public: list[str]) -> tuple[str, ...] | None:
+def closing_rules(session: Session, dataset: str, public: list[str]) -> tuple[str, ...] | None:
     """Return the rules by which one of these versions may no longer be public; None if all may."""
     closes = closes_a_dataset(session.resolved)
     for version in public:

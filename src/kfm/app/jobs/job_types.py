@@ -16,7 +16,16 @@ from msgspec import Meta
 
 from kfm.errors import BadInput, KfmError
 from kfm.model.jobs.job_envelope import LifecycleZone
-from kfm.model.jobs.job_settings import INDEX, REPORT, TILES, IndexSettings, ReportSettings, TileSettings
+from kfm.model.jobs.job_settings import (
+    INDEX,
+    REPORT,
+    STORY,
+    TILES,
+    IndexSettings,
+    ReportSettings,
+    StorySettings,
+    TileSettings,
+)
 from kfm.model.labels import Level
 from kfm.model.records import Record
 from kfm.parsing.characters import printable
@@ -116,6 +125,16 @@ OWN = (
         derived=True,
         updater=UPDATERS[INDEX],
         settings=IndexSettings,
+    ),
+    JobType(
+        name=STORY,
+        purpose="check and publish a narrative in Markdown whose sentences cite datasets; needs the extra `stories`",
+        triggers="each published version of a dataset that it cites, a change of its text, schedule, by hand",
+        inputs="a Markdown file, and published versions of datasets",
+        outputs="`story`: its text and citations as a record without markup; `text`: the same as Markdown",
+        derived=True,
+        updater=UPDATERS[STORY],
+        settings=StorySettings,
     ),
 )
 

@@ -1,0 +1,1 @@
+"""What may be shown of published data, decided whenever it is shown."""

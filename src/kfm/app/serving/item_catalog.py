@@ -15,15 +15,16 @@ import msgspec
 
 from kfm.app.metadata.archive_places import archive_places
 from kfm.app.session.datasets import public_retention
-from kfm.clock import parse_instant
 from kfm.delivery.catalog_content import Cataloguing
-from kfm.store.search.item_index import IndexedItem, ItemIndex
+from kfm.model.search.item_query import IndexedItem, indexed_item
+from kfm.store.search.item_index import ItemIndex
 
 if TYPE_CHECKING:
     from kfm.app.serving.shelf import Shelf, ShownDataset
     from kfm.app.session.session import Session
 
 BASE = "kfm://server"  # in stored documents, in place of the address of the server
+QUERYABLES = "http://www.opengis.net/def/rel/ogc/1.0/queryables"
 _OWN = frozenset({"root", "parent", "collection", "self", "item", "child", "items", "data"})
 _JSON, _GEOJSON = "application/json", "application/geo+json"
 
@@ -64,6 +65,7 @@ def collection(session: Session, shown: ShownDataset) -> dict[str, Any]:
         {"rel": "root", "href": f"{BASE}/stac", "type": _JSON},
         {"rel": "parent", "href": f"{BASE}/stac", "type": _JSON},
         {"rel": "items", "href": f"{at}/items", "type": _GEOJSON},
+        {"rel": QUERYABLES, "href": f"{at}/queryables", "type": "application/schema+json"},
         {"rel": "alternate", "href": f"{BASE}/datasets/{shown.dataset}/", "type": "text/html"},
         *_outer(found["links"]),
     ]
@@ -87,20 +89,7 @@ def _items(session: Session, shown: ShownDataset) -> Iterator[IndexedItem]:
             {"rel": "collection", "href": collection_at, "type": _JSON},
             *_outer(item["links"]),
         ]
-        said = item["properties"]
-        start = said.get("start_datetime") or said.get("datetime")
-        end = said.get("end_datetime") or said.get("datetime")
-        box = item.get("bbox")
-        yield IndexedItem(
-            collection=shown.dataset,
-            version=shown.version,
-            id=item["id"],
-            bbox=tuple(box if len(box) == 4 else (box[0], box[1], box[3], box[4])) if box else None,
-            start_ms=parse_instant(start, "an item") if start else None,
-            end_ms=parse_instant(end, "an item") if end else None,
-            properties={name: value for name, value in said.items() if isinstance(value, (str, int, float, bool))},
-            body=msgspec.json.encode(item),
-        )
+        yield indexed_item(shown.dataset, shown.version, item, msgspec.json.encode(item))
 
 
 def _outer(links: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

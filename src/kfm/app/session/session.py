@@ -298,7 +298,11 @@ def load(resolved: Resolved, name: str, dataset: DatasetConfig) -> Updater:
     if dataset.job:
         from kfm.updaters.jobs.job_loader import load_job
 
-        read = {source: refs.in_zone(said.zone, dataset_id(said.dataset)) for source, said in dataset.sources.items()}
+        read = {
+            source: refs.in_zone(said.zone, dataset_id(said.dataset))
+            for source, said in dataset.sources.items()
+            if said.dataset
+        }
         return load_job(name, dataset.job, dataset.parameters or {}, read, resolved.document, resolved.in_tree)
     from kfm.updaters.transforms.transform_updater import load_declared
 

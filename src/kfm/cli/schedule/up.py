@@ -15,7 +15,7 @@ from kfm.app.runs.execution import Outcome, undelivered
 from kfm.app.runs.settlement import settle_session
 from kfm.app.session.session import open_session
 from kfm.cli import Stopped
-from kfm.cli.listener import secured, server_module, tell_listening, teller
+from kfm.cli.listener import index_file, reopened, secured, server_module, tell_listening, teller
 from kfm.cli.parser import address
 from kfm.cli.render import Screen
 from kfm.cli.run_report import artifacts_folder, tell_elsewhere
@@ -47,7 +47,7 @@ so there it takes --metrics."""
 def arguments(parser: Parser) -> None:
     parser.add_argument("dataset", nargs="*", metavar="DATASET", help="its name in kfm.yml (default: all)")
     parser.add_argument("--once", action="store_true", help="do what is pending now, and end")
-    parser.add_argument("--listen", metavar="ADDRESS", type=address, help="take webhooks there, such as 127.0.0.1:8750")
+    parser.add_argument("--listen", metavar="ADDRESS", type=address, help="serve the API, the pages and webhooks there")
     parser.add_argument(
         "--metrics", action="store_true", help="answer /metrics at --listen, too; without webhooks it always does"
     )
@@ -122,9 +122,10 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
         stack.callback(upkeep.end)
         if options.listen:
             metrics = options.metrics or not resolved.config.webhooks
-            door = server_module().listening(partial(open_session, resolved), *options.listen, tls, metrics=metrics)
-            port = stack.enter_context(door)
-            tell_listening(screen, resolved, options.listen[0], port, tls=tls is not None, metrics=metrics)
+            server, opens = server_module(), partial(open_session, resolved)
+            served = server.Served(partial(reopened, resolved), resolved.path, index_file(resolved))
+            port = stack.enter_context(server.listening(opens, *options.listen, tls, metrics=metrics, served=served))
+            tell_listening(screen, resolved, options.listen[0], port, tls=tls is not None, metrics=metrics, pages=True)
         if not options.once:
             screen.say(f"up: schedules {upkeep.schedules}, datasets {len(names)}; Ctrl-C ends it")
         if upkeep.schedules and not options.once:

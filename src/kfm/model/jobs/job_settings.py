@@ -10,6 +10,7 @@ from kfm.model.masks import SMALLEST_K
 from kfm.model.records import Record
 
 TILES, REPORT, INDEX = "transform.build_tiles", "validate.qa_dataset", "index.build_embeddings"
+STORY, CONTEXT = "story.node", "focus.context"
 ALIAS = r"^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$"
 
 _Column = Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -101,4 +102,23 @@ class IndexSettings(JobSettings, frozen=True):
     ] = ""
 
 
-BY_JOB: dict[str, type[JobSettings]] = {TILES: TileSettings, REPORT: ReportSettings, INDEX: IndexSettings}
+class StorySettings(JobSettings, frozen=True):
+    """How `story.node` reads a story."""
+
+    title: Annotated[str, Meta(max_length=300, description="of the story; empty: its first heading")] = ""
+    language: Annotated[
+        str,
+        Meta(
+            max_length=35,
+            pattern="^[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*$",
+            description="of its text, as a tag of BCP 47 such as en, es-MX or osa",
+        ),
+    ] = "en"
+
+
+BY_JOB: dict[str, type[JobSettings]] = {
+    TILES: TileSettings,
+    REPORT: ReportSettings,
+    INDEX: IndexSettings,
+    STORY: StorySettings,
+}

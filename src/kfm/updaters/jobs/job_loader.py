@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from kfm.errors import BadInput, KfmError, place_of
-from kfm.model.jobs.job_settings import BY_JOB, INDEX, REPORT, TILES
+from kfm.model.jobs.job_settings import BY_JOB, INDEX, REPORT, STORY, TILES
 from kfm.model.keys import digest
 from kfm.model.updater import Updater, check_updater
 from kfm.parsing.characters import printable
@@ -19,6 +19,7 @@ UPDATERS = {
     TILES: "kfm.updaters.jobs.map_tiles:MapTiles",
     REPORT: "kfm.updaters.jobs.quality_report:QualityReport",
     INDEX: "kfm.updaters.jobs.search_index:SearchIndex",
+    STORY: "kfm.updaters.jobs.story_node:StoryNode",
 }
 GROUP = "kfm.jobs"  # of entry points: the name is a type of job, the value the description of it in a module
 

@@ -1,0 +1,13 @@
+"""The route that says who asks."""
+
+from __future__ import annotations
+
+from kfm.api.routes import Answer, ApiRoute, Call, View
+from kfm.app.serving.access_answers import Me
+
+
+def me(view: View, _call: Call) -> Answer:
+    return Answer(Me(person=view.person, role=view.audience, until=view.until, ledger_entries=view.entries))
+
+
+ROUTES = (ApiRoute("GET", "/v1/me", "me", "Who asks: the person, the role, and until when", me, Me, tag="access"),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pystac_client
 import pytest
@@ -65,11 +65,11 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
-def found_by(served: Served) -> dict[str, int]:
-    """The items that a STAC client finds in Kansas, by collection."""
+def found_by(served: Served, **where: Any) -> dict[str, int]:
+    """The items that a STAC client finds, by collection."""
     client = pystac_client.Client.open(f"{served.url}/stac")
     found: dict[str, int] = {}
-    for item in client.search(bbox=KANSAS, limit=7).items():
+    for item in client.search(limit=7, **where).items():
         assert item.collection_id is not None
         found[item.collection_id] = found.get(item.collection_id, 0) + 1
     assert {one.id for one in client.get_collections()} >= set(found)
@@ -103,6 +103,8 @@ def test_what_was_published_is_found_everywhere_until_a_label_closes_it(browser:
     with serving(Path()) as served:
         found = found_by(served)
         assert found["stations"] and found["dates"]
+        assert found_by(served, bbox=KANSAS) == {"dates": found["dates"]}, "the others have no place of their own"
+        assert found_by(served, bbox=[0, 40, 10, 50]) == {}
         context = browser.new_context(base_url=served.url)
         page, errors, asked = context.new_page(), list[str](), list[str]()
         page.on("console", lambda message: errors.append(message.text))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from kfm import config
-from kfm.api.application import GovernedApp
+from kfm.api.access import Access, Caller
 from kfm.api.server import Served, listening
 from kfm.app.session.session import Session, open_session
 
@@ -88,7 +88,7 @@ def console(folder: Path | None = None, audience: str = "") -> Iterator[Console]
     served = Served(partial(_opened, path), path, str(Path(path).parent / ".kfm" / "serve" / "items.db"))
     with ExitStack() as stack:
         if audience:
-            stack.enter_context(mock.patch.object(GovernedApp, "_audience", lambda *_: audience))
+            stack.enter_context(mock.patch.object(Access, "caller", lambda *_: Caller(audience)))
         serving = ExitStack()
         port = serving.enter_context(
             listening(partial(_opened, path), "127.0.0.1", 0, None, metrics=False, served=served)

@@ -197,7 +197,7 @@ class GovernedApp:
                 answer = answer._replace(body=self._while_valid(answer.body, credential, caller))
             elif not isinstance(answer.body, Events):
                 answer = answer._replace(body=encoded(answer.body))
-            if caller.audience != "public":
+            if caller.audience != "public" and "Cache-Control" not in dict(answer.headers):
                 answer = answer._replace(headers=(*answer.headers, PRIVATE))
             return answer, view.entries
 

@@ -9,7 +9,7 @@ from kfm.api.routes import HTML, STAFF, Answer, ApiRoute, Call, Parameter, View
 from kfm.app.metadata.archive_places import places_of_public
 from kfm.app.serving.discretion import Discretion
 from kfm.app.serving.run_answers import JournalPage, ReceiptAnswer, RunAnswer, RunList, StepList
-from kfm.app.serving.runs import (
+from kfm.app.serving.run_reader import (
     FoundRun,
     find_shown_run,
     journal_page,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kfm.app.serving.runs import entry_row, unfinished_rows
+from kfm.app.serving.run_reader import entry_row, unfinished_rows
 from kfm.model import refs
 from kfm.model.records import Record
 

@@ -11,7 +11,7 @@ import msgspec
 from kfm.app.provenance.audit import verifiers
 from kfm.app.serving.answers import Link
 from kfm.app.serving.discretion import Discretion
-from kfm.app.serving.runs import entries_shown
+from kfm.app.serving.run_reader import entries_shown
 from kfm.crypto import merkle
 from kfm.crypto.checkpoints import Unsigned, open_checkpoint
 from kfm.model import refs

@@ -10,7 +10,7 @@ from kfm.app.metadata.completion_records import SinkStatus
 from kfm.app.runs.due_schedules import is_overdue, schedule_statuses
 from kfm.app.serving.answers import Link
 from kfm.app.serving.run_answers import RunRow
-from kfm.app.serving.runs import unfinished_rows
+from kfm.app.serving.run_reader import unfinished_rows
 from kfm.app.session.datasets import dataset_names
 from kfm.clock import rfc3339
 from kfm.model.records import Record

@@ -189,7 +189,8 @@ def is_endless(route: ApiRoute) -> bool:
 
 def readable(routes: Sequence[ApiRoute]) -> list[ApiRoute]:
     """Return the routes that the one user of an installation without a key list may read, and whose answers end."""
-    return [r for r in routes if r.method == "GET" and "single" in r.audiences and "event-stream" not in r.media]
+    ends = [r for r in routes if r.method == "GET" and not is_endless(r)]
+    return [r for r in ends if "single" in r.audiences]
 
 
 def addresses(route: ApiRoute, dataset: str, site: Site) -> str:

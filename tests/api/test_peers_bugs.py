@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from kfm.model.item_search import ItemQuery, search_of_query
 
+from kfm.model.search.item_query import ItemQuery
 from kfm.store.search.item_index import ItemIndex
 from tests.api.serving_site import ABSENT, CLOSED, OPEN, SECRET, Site, make, serving
 
@@ -33,11 +33,13 @@ def test_nobody_who_may_see_no_collection_sees_all_of_them(tmp_path: Path) -> No
     with serving(tmp_path) as site:
         assert features(site, "/stac/search")
         site.close_dataset(OPEN)
-        for query in ("", "?collections=", f"?collections={OPEN}", f"?ids=all&collections={OPEN}"):
+        for query in ("", f"?collections={OPEN}", f"?ids=all&collections={OPEN}"):
             assert features(site, f"/stac/search{query}") == []
-        for body in ({}, {"collections": []}, {"collections": [OPEN, CLOSED]}):
+        for body in ({}, {"collections": [OPEN, CLOSED]}):
             answer = site.ask("/stac/search", "POST", JSON, json.dumps(body).encode())
             assert json.loads(answer.body)["features"] == []
+        assert site.ask("/stac/search?collections=").status == 400  # an empty list is a mistake, and never all
+        assert site.ask("/stac/search", "POST", JSON, b'{"collections": []}').status == 400
         assert json.loads(site.ask("/stac/collections").body)["collections"] == []
         assert json.loads(site.ask("/v1/datasets").body)["datasets"] == []
 
@@ -46,7 +48,7 @@ def test_an_index_asked_with_no_allowed_dataset_finds_nothing(served: Site, tmp_
     """stac-server#886 again, one layer below: the index has rows, and an empty permission means none of them."""
     index = ItemIndex(str(tmp_path / "items.db"))
     try:
-        assert list(index.search(ItemQuery.of(search_of_query({}), {})).bodies) == []
+        assert index.search(ItemQuery(allowed={})).bodies == []
     finally:
         index.close()
     assert features(served, "/stac/search")
@@ -63,7 +65,8 @@ def test_items_are_those_of_the_collection_in_the_address(tmp_path: Path) -> Non
             item = json.loads(site.ask(f"/stac/collections/{name}/items/all").body)
             assert (item["collection"], item["id"]) == (name, "all")
         # pgstac#392: with a limit, items of one id in two collections were lost between the pages.
-        assert sorted(features(site, "/stac/search?limit=1")) == sorted(pairs)
+        found = [one for one in features(site, "/stac/search?limit=1") if one[0] in (OPEN, CLOSED)]
+        assert sorted(found) == sorted(pairs)
 
 
 def test_a_public_page_has_no_link_to_what_is_closed(tmp_path: Path) -> None:

@@ -1,10 +1,37 @@
-"""What `--json` writes: the commands about tokens."""
+"""What `--json` writes: the commands about keys and tokens."""
 
 from __future__ import annotations
 
 from tests.project.json_when import Shape
 
 ACCESS: dict[str, Shape] = {
+    "kfm keys new": Shape(
+        {
+            "key": "its id",
+            "file": "the file of its private half; empty if it was made elsewhere, or not listed",
+            "receipt": "the [receipt](../../schemas/receipt.json) of the new list",
+        }
+    ),
+    "kfm keys revoke": Shape(
+        {
+            "key": "its id",
+            "file": "empty",
+            "receipt": "the [receipt](../../schemas/receipt.json) of the new list",
+        }
+    ),
+    "kfm keys list": Shape(
+        {
+            "key": "its id",
+            "person": "its owner; empty: the installation",
+            "roles": "what that person may do",
+            "custodians": "the custodians whose steward that person is",
+            "purpose": "`act`, `community`, `checkpoint` or `attest`",
+            "state": "`valid`, `revoked` or `not valid now`",
+            "valid_until": "when it ends",
+            "public": "its public half, in hex",
+        },
+        many=True,
+    ),
     "kfm token new": Shape(
         {
             "token": "the token itself, which is shown only now; empty if it was not made",

@@ -56,33 +56,6 @@ _REVIEW = {
 
 SHAPES: dict[str, Shape] = {
     "kfm --version": Shape({"version": "the version of the program"}),
-    "kfm keys new": Shape(
-        {
-            "key": "its id",
-            "file": "the file of its private half; empty if it was made elsewhere, or not listed",
-            "receipt": "the [receipt](../../schemas/receipt.json) of the new list",
-        }
-    ),
-    "kfm keys revoke": Shape(
-        {
-            "key": "its id",
-            "file": "empty",
-            "receipt": "the [receipt](../../schemas/receipt.json) of the new list",
-        }
-    ),
-    "kfm keys list": Shape(
-        {
-            "key": "its id",
-            "person": "its owner; empty: the installation",
-            "roles": "what that person may do",
-            "custodians": "the custodians whose steward that person is",
-            "purpose": "`act`, `community`, `checkpoint` or `attest`",
-            "state": "`valid`, `revoked` or `not valid now`",
-            "valid_until": "when it ends",
-            "public": "its public half, in hex",
-        },
-        many=True,
-    ),
     "kfm token new": Shape(
         {
             "token": "the token itself, which is shown only now; empty if it was not made",
@@ -606,6 +579,7 @@ NOT_JSON = {
     "`value`; of a histogram `buckets` and `sum`); with `--to` the file, as `written`; with `--otlp` how "
     "many metrics were `sent`.",
     "kfm triggers watch": "A [receipt](../../schemas/receipt.json) on each line, as runs end.",
+    "kfm serve": "One line when it listens: `listening` (where) and `webhooks` (their names).",
     "kfm webhooks serve": "One line when it listens: `listening` (where) and `webhooks` (their names).",
     "kfm runners workflow": "YAML, always.",
 }

@@ -12,6 +12,8 @@ from kfm.app.serving.file_answers import FoundFile, file_at, pieces
 from kfm.app.serving.focus import focus
 from kfm.app.serving.shelf import Shelf, ShownDataset
 
+# A file that is a page itself runs no script here, and sends no form.
+APART = ("Content-Security-Policy", "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:")
 AFTER = Parameter("after", "the name after which the page begins")
 LIMIT = Parameter("limit", "the most entries of a page", "whole", 100, 1, 1000)
 
@@ -67,7 +69,7 @@ def public_file(view: View, call: Call) -> Answer:
         body = pieces(view.session.objects.open(found.digest), start, size)
     goes_on = partial(_still_shown, at.dataset, found.version, view.audience)
     stream = Stream(size, body, goes_on)
-    return Answer(stream, found.media_type, status, headers, f'"{found.digest[7:39]}"')
+    return Answer(stream, found.media_type, status, (*headers, APART), f'"{found.digest[7:39]}"')
 
 
 def _still_shown(dataset: str, version: str, audience: str, reading: object) -> bool:

@@ -62,7 +62,6 @@ GROUPS = (
             Command("catalog", "Build and check STAC, DCAT and lineage; discover datasets"),
             Command("energy", "Show what runs used: joules and grams of CO2e, by method"),
             Command("slo", "Show objectives, error budgets and what they close; override one"),
-            Command("serve", "Serve the API, a STAC API and the console over HTTP"),
         ),
     ),
     Group(
@@ -82,6 +81,7 @@ GROUPS = (
         "schedule",
         (
             Command("up", "Run the installation: schedules, polling, webhooks, triggers"),
+            Command("serve", "Serve the API, a STAC API and the console over HTTP"),
             Command("schedule", "Show, check and pause schedules; freshness and pools"),
             Command("jobs", "List, request, retry and cancel the jobs of workers; dead letters"),
             Command("triggers", "List, retry and watch for requests to run"),
@@ -150,7 +150,6 @@ MEANT = {
     "pr": "preview list",
     "discover": "catalog discover SOURCE",
     "watch": "up, or kfm triggers watch",
-    "serve": "webhooks serve",
     "freshness": "schedule freshness",
     "pools": "schedule pools",
     "workflow": "runners workflow",

@@ -41,7 +41,7 @@ COMMANDS = (
     ("refs", "list"),
     ("refs", "history", "processed/rain-gauges"), ("cat", "processed/rain-gauges"), ("quarantine", "rain-gauges"),
     ("runs", "receipts"), ("runs", "receipt", "last"), ("publish", "rain-gauges"), ("rollback", "rain-gauges"),
-    ("thaw",), ("triggers", "watch", "--once"), ("webhooks", "serve", "--port", "0"),
+    ("thaw",), ("triggers", "watch", "--once"), ("webhooks", "serve", "--port", "0"), ("serve", "--port", "0"),
     ("webhooks", "sign", "a"),
     ("webhooks", "verify", "a"), ("webhooks", "replay", "a"), ("triggers", "list"), ("triggers", "show", "1"),
     ("jobs", "list"), ("jobs", "dead"), ("jobs", "show", "1"), ("jobs", "retry", "1"), ("jobs", "cancel", "1"),

@@ -25,7 +25,7 @@ from tests.retries.worlds import used_up
 GAUGES = "rain-gauges"
 # It listens until it is stopped; tests/api sends it requests, and looks for their triggers.
 # A state of an older format is upgraded in tests/app/backup.
-ELSEWHERE = {("webhooks", "serve"), ("restore",), ("upgrade",)}
+ELSEWHERE = {("webhooks", "serve"), ("serve",), ("restore",), ("upgrade",)}
 
 
 def test_every_command_is_placed_once() -> None:

@@ -32,6 +32,7 @@ WRITING: frozenset[Command] = frozenset(
             "watch",
         ),
         ("webhooks", "serve"),
+        ("serve",),
         ("webhooks", "replay"),
         ("triggers", "retry"),
         ("triggers", "drop"),

@@ -33,6 +33,7 @@ LEAVES: dict[Command, Left] = {
     ("jobs", "enqueue"): Left("ingest", "the run that does the job, by a worker, `kfm up` or `kfm resume`"),
     ("jobs", "retry"): Left("jobs", "one for each job that is put back, and then the run that does it"),
     ("jobs", "cancel"): Left("jobs"),
+    ("serve",): Left("rollback", "one for each dataset that was closed since it was published"),
     ("webhooks", "serve"): Left("ingest", "the run that answers a request, by `kfm up` or `kfm resume`"),
     ("webhooks", "replay"): Left("ingest", "the run that answers the request, by `kfm up` or `kfm resume`"),
     ("backfill", "start"): Left("backfill", "and `ingest` for each partition"),

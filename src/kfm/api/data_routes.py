@@ -6,10 +6,10 @@ from functools import partial
 
 from kfm.api.problems import HttpProblem, not_found
 from kfm.api.routes import Answer, ApiRoute, Call, Parameter, Stream, View
-from kfm.app.serving.answers import DatasetAnswer, DatasetList, FocusContext, Home, Link
 from kfm.app.serving.dataset_answers import dataset_answer, dataset_list
 from kfm.app.serving.file_answers import FoundFile, file_at, pieces
 from kfm.app.serving.focus import focus
+from kfm.app.serving.served_records import DatasetAnswer, DatasetList, FocusContext, Home, Link
 from kfm.app.serving.shelf import Shelf, ShownDataset
 
 # A file that is a page itself runs no script here, and sends no form.

@@ -12,7 +12,7 @@ from kfm.projections.pages.explanation_pictures import graph
 from kfm.projections.pages.page_style import short_digest, time_tag
 
 if TYPE_CHECKING:
-    from kfm.app.serving.answers import Evidence, FocusContext, FocusSentence
+    from kfm.app.serving.served_records import Evidence, FocusContext, FocusSentence
 
 _PARTS = (
     ("What happened", ("thing", "run", "input", "output", "removed")),

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from kfm.app.metadata.archive_places import places_of_public
-from kfm.app.serving.answers import DatasetAnswer, DatasetList, DatasetSummary, Link, ShownFile, ShownVersion
+from kfm.app.serving.served_records import DatasetAnswer, DatasetList, DatasetSummary, Link, ShownFile, ShownVersion
 from kfm.app.session.datasets import public_retention
 from kfm.delivery.page_content import PageContent
 from kfm.delivery.public_layout import Layout

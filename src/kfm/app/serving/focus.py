@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kfm.app.provenance.explain import explain_thing
 from kfm.app.runs.resolve import find_thing
-from kfm.app.serving.answers import (
+from kfm.app.serving.served_records import (
     Evidence,
     FocusContext,
     FocusSentence,

@@ -9,9 +9,9 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from kfm.app.provenance.audit import verifiers
-from kfm.app.serving.answers import Link
 from kfm.app.serving.discretion import Discretion
 from kfm.app.serving.run_reader import entries_shown
+from kfm.app.serving.served_records import Link
 from kfm.crypto import merkle
 from kfm.crypto.checkpoints import Unsigned, open_checkpoint
 from kfm.model import refs

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from kfm.app.provenance.lineage import Direction, lineage
 from kfm.app.provenance.lineage import Point as LineagePoint
-from kfm.app.serving.answers import Link
 from kfm.app.serving.run_reader import find_shown_run
+from kfm.app.serving.served_records import Link
 from kfm.errors import BadInput
 from kfm.model import refs
 from kfm.model.records import Record

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from kfm.app.maintenance.status import DatasetStatus, NextStep, status
 from kfm.app.metadata.completion_records import SinkStatus
 from kfm.app.runs.due_schedules import is_overdue, schedule_statuses
-from kfm.app.serving.answers import Link
 from kfm.app.serving.run_answers import RunRow
 from kfm.app.serving.run_reader import unfinished_rows
+from kfm.app.serving.served_records import Link
 from kfm.app.session.datasets import dataset_names
 from kfm.clock import rfc3339
 from kfm.model.records import Record

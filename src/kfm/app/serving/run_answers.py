@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kfm.app.serving.answers import Link
+from kfm.app.serving.served_records import Link
 from kfm.model.public_run import PublicRun
 from kfm.model.records import Receipt, Record, WalRecord
 

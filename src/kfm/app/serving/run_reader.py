@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from kfm.app.authority.private_reasons import shown_reason
 from kfm.app.metadata.completion_records import pending_run, sinks_left
-from kfm.app.serving.answers import Link
 from kfm.app.serving.discretion import EVERYTHING, Discretion, named_by
 from kfm.app.serving.run_answers import (
     JournalPage,
@@ -27,6 +26,7 @@ from kfm.app.serving.run_answers import (
     StepList,
     StepRow,
 )
+from kfm.app.serving.served_records import Link
 from kfm.app.session.protection_files import readable_row
 from kfm.delivery.public_runs import entry_of, public_run
 from kfm.model import refs

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kfm.app.runs.visibility import Visibility
-from kfm.app.serving.answers import Link
+from kfm.app.serving.served_records import Link
 from kfm.app.serving.story_status import StoryStatus, story_status
 from kfm.errors import BadInput
 from kfm.model.jobs.job_settings import STORY

@@ -6,8 +6,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from kfm.app.data.version_diff import Point, check_may_compare
-from kfm.app.serving.answers import Link, ShownFile, ShownVersion
 from kfm.app.serving.dataset_answers import shown_files, shown_versions
+from kfm.app.serving.served_records import Link, ShownFile, ShownVersion
 from kfm.errors import Denied
 from kfm.model import manifests, refs
 from kfm.model.records import Record

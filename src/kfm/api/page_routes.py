@@ -43,7 +43,7 @@ def focus_mode(view: View, call: Call) -> Answer:
     found = focus(view.session, view.shelf, call.path["thing"], view.entries)
     if found is None:
         raise not_found()
-    return Answer(focus_page(found), HTML)
+    return Answer(focus_page(found, places_of_public(view.session).title), HTML)
 
 
 ROUTES = (

@@ -6,7 +6,7 @@ import ipaddress
 import os
 from collections.abc import Callable, Iterator
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kfm import DISTRIBUTION, config
 from kfm.app.runs import execution
@@ -61,6 +61,14 @@ def server_module() -> ModuleType:
 def reopened(resolved: Resolved) -> Session:
     """Open a session with kfm.yml as it is now."""
     return open_session(config.load(resolved.path, os.environ))
+
+
+def rules_of(
+    server: ModuleType, host: str, *, behind_proxy: bool, is_open: bool = False, rate: int | None = None
+) -> Any:
+    """Return who may ask a server that listens there, and how often. What a proxy sends is not of this machine."""
+    local = is_loopback(host) and not behind_proxy
+    return server.Rules("open" if is_open else "local" if local else "shared", behind_proxy, rate)
 
 
 def index_file(resolved: Resolved) -> str:

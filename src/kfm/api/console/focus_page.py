@@ -23,7 +23,7 @@ _PARTS = (
 )
 
 
-def focus_page(told: FocusContext, archive: str = "Data archive") -> bytes:
+def focus_page(told: FocusContext, archive: str) -> bytes:
     name = told.title or told.dataset
     body = [
         '<div class="hero"><div class="in">',
@@ -59,7 +59,7 @@ def _produced(told: FocusContext) -> Iterator[tuple[str, str]]:
     yield "Updater", escape(f"{made.updater} {made.updater_version}")
     yield "Trigger", escape(f"{made.trigger_type} ({made.trigger})")
     yield "Version", short_digest(told.version)
-    yield "Run", f'<a href="/v1/runs/{escape(made.run_id)}">{escape(made.run_id)}</a>'
+    yield "Run", f'<a href="/runs/{escape(made.run_id)}">{escape(made.run_id)}</a>'
     yield "Ended", f"{time_tag(made.made_at, clock=True)}, {escape(made.outcome)}"
     if made.last_good_at:
         yield "Last successful run", time_tag(made.last_good_at, clock=True)
@@ -109,4 +109,14 @@ def _sentence(line: FocusSentence) -> str:
 
 def _cite(one: Evidence) -> str:
     words = f"{escape(one.what)} {short_digest(one.digest)}"
-    return f'<a href="{escape(one.href)}">{words}</a>' if one.href else words
+    return f'<a href="{escape(page_of(one.href))}">{words}</a>' if one.href else words
+
+
+def page_of(address: str) -> str:
+    """Return the page that shows the record at an address of the API; the address itself if there is none."""
+    parts = address.split("/")
+    if address.startswith("/v1/runs/"):
+        return address.removeprefix("/v1")
+    if address.startswith("/v1/datasets/") and len(parts) == 6 and parts[4] == "versions":
+        return f"/versions/{parts[3]}/{parts[5]}"
+    return address

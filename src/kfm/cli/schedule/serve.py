@@ -6,16 +6,15 @@ import argparse
 import os
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kfm.app.session.session import open_session
-from kfm.cli.listener import index_file, is_loopback, reopened, secured, server_module, tell_listening
+from kfm.cli.listener import index_file, reopened, rules_of, secured, server_module, tell_listening
 from kfm.cli.parser import Usage
 from kfm.cli.render import Screen
 from kfm.cli.session import opened, settings
 
 if TYPE_CHECKING:
-    from types import ModuleType
 
     from kfm.cli.parser import Parser
     from kfm.model.ports import Log
@@ -74,20 +73,17 @@ def serve(options: argparse.Namespace, screen: Screen) -> int:
         )
 
     served = server.Served(
-        partial(reopened, resolved), resolved.path, index_file(resolved), _rules(options, server), _log(options)
+        partial(reopened, resolved),
+        resolved.path,
+        index_file(resolved),
+        rules_of(server, options.host, behind_proxy=options.behind_proxy, is_open=options.open, rate=options.rate),
+        _log(options),
     )
     server.serve_http(
         partial(open_session, resolved), options.host, options.port, tls, ready, served=served, metrics=options.metrics
     )
     screen.say("stopped")
     return 0
-
-
-def _rules(options: argparse.Namespace, server: ModuleType) -> Any:
-    """Return who may ask, and how often."""
-    local = is_loopback(options.host) and not options.behind_proxy
-    place = "open" if options.open else "local" if local else "shared"
-    return server.Rules(place, options.behind_proxy, options.rate)
 
 
 def _log(options: argparse.Namespace) -> Log | None:

@@ -15,7 +15,7 @@ from kfm.app.runs.execution import Outcome, undelivered
 from kfm.app.runs.settlement import settle_session
 from kfm.app.session.session import open_session
 from kfm.cli import Stopped
-from kfm.cli.listener import index_file, reopened, secured, server_module, tell_listening, teller
+from kfm.cli.listener import index_file, reopened, rules_of, secured, server_module, tell_listening, teller
 from kfm.cli.parser import address
 from kfm.cli.render import Screen
 from kfm.cli.run_report import artifacts_folder, tell_elsewhere
@@ -123,7 +123,8 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
         if options.listen:
             metrics = options.metrics or not resolved.config.webhooks
             server, opens = server_module(), partial(open_session, resolved)
-            served = server.Served(partial(reopened, resolved), resolved.path, index_file(resolved))
+            rules = rules_of(server, options.listen[0], behind_proxy=options.behind_proxy)
+            served = server.Served(partial(reopened, resolved), resolved.path, index_file(resolved), rules)
             port = stack.enter_context(server.listening(opens, *options.listen, tls, metrics=metrics, served=served))
             tell_listening(screen, resolved, options.listen[0], port, tls=tls is not None, metrics=metrics, pages=True)
         if not options.once:

@@ -92,7 +92,7 @@ def _aside(told: FocusContext) -> Iterator[str]:
     )
     yield "</section><section><h2>Explain it again</h2><p>These commands rebuild this page from the journal, the plan "
     yield "and the lineage:</p>"
-    yield from (f"<pre><code>{escape(each)}</code></pre>" for each in told.explain_again)
+    yield from (f'<pre tabindex="0"><code>{escape(each)}</code></pre>' for each in told.explain_again)
     yield "</section>"
 
 

@@ -45,7 +45,8 @@ def _current(address: str, here: str) -> str:
 def page(title: str, archive: str, body: Sequence[str], here: str = "") -> bytes:
     """Return a whole page of the console."""
     inside = [bar(archive, here), '<main id="main">', *body, "</main>"]
-    return as_bytes(document(f"{title} · {archive}", inside))
+    head = f'<link rel="stylesheet" href="{address_of("console.css")}">'
+    return as_bytes(document(f"{title} · {archive}", inside, head, PAGE_POLICY))
 
 
 def console_page(

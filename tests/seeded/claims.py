@@ -3,8 +3,7 @@
     python -m tests.seeded.claims            break them one by one and show which tests notice
     python -m tests.seeded.claims U4 …       only the claims of these rows
 
-A key is the id of its row, and where a row has several claims, which of them. The texts to replace are as short as
-they can be and still mean that very thing.
+A key is the id of its row, and where a row has several claims, which of them. Texts to replace are as short as can be.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.seeded import energy_bugs, explained, planting, recorded
+from tests.seeded import energy_bugs, explained, planting, recorded, serving_claims
 from tests.seeded.kinds import KINDS
 from tests.seeded.planting import Bug
 from tests.seeded.scheduling_claims import SCHEDULING
@@ -583,6 +582,7 @@ CLAIMS: dict[str, Bug] = {
     **energy_bugs.CLAIMS,
     **explained.CLAIMS,
     **recorded.CLAIMS,
+    **serving_claims.CLAIMS,
 }
 
 

@@ -15,7 +15,6 @@ from kfm.cli.render import Screen
 from kfm.cli.session import opened, settings
 
 if TYPE_CHECKING:
-
     from kfm.cli.parser import Parser
     from kfm.model.ports import Log
 

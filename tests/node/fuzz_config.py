@@ -47,7 +47,7 @@ def load(path: str, env: dict[str, str]) -> dict[str, Any]:
 NOT_FOR_NODE = (
     "policy", "attest", "ledger", "custodians", "catalog", "graph", "neo4j", "openlineage", "otel", "pools", "runners",
     "github.repository", "s3", "read_from", "pages", "archive", "public_url", "postgres", "redis", "queue", "workers",
-    "execute.cluster", "worker_receipts", "energy", "notify",
+    "execute.cluster", "worker_receipts", "energy", "notify", "retention",
 )  # fmt: skip
 # And single settings: Node runs no dataset that reads another one, Parquet, a grid or an archive, is masked or promoted
 # by itself. Python looks at a format that only a connector has before it looks at the address.

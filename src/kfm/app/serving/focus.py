@@ -21,6 +21,7 @@ from kfm.app.serving.served_records import (
     Produced,
 )
 from kfm.errors import BadInput
+from kfm.model import refs
 
 if TYPE_CHECKING:
     from kfm.app.serving.shelf import Shelf
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 def focus(session: Session, shelf: Shelf, text: str, index: int) -> FocusContext | None:
     """Return the context of what this text names; None if nothing that may be shown has that name."""
     try:
-        thing = find_thing(session, f"published/{text}" if shelf.find(text) is not None else text)
+        thing = find_thing(session, refs.published(text) if shelf.find(text) is not None else text)
         dataset = thing.dataset
         if not dataset or shelf.find(dataset) is None:
             return None

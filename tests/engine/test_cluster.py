@@ -231,6 +231,7 @@ def test_a_killed_worker_changes_nothing(tmp_path: Path) -> None:
     assert (receipts(site), site.kfm("refs", "list").out) == plain
 
 
+@pytest.mark.long
 def test_a_worker_with_other_code_or_settings_is_refused_in_one_line(tmp_path: Path) -> None:
     site = laid_out(tmp_path / "site")
     with dask_cluster.running(site.folder / "kfm.yml", tmp_path / "logs", workers=1) as cluster:

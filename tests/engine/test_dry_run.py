@@ -303,7 +303,7 @@ def part_of(part: int, state: str, every: Iterable[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("part", sampled(range(PARTS)))
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", sampled(STATES, every=2))
 def test_no_call_to_the_system_changes_anything(
     state: str, part: int, tmp_path: Path, server: Server, count: Count
 ) -> None:
@@ -444,7 +444,7 @@ def read_only(site: Path) -> Iterator[Warm]:
 
 
 @pytest.mark.parametrize("part", sampled(range(PARTS)))
-@pytest.mark.parametrize("state", [state for state in STATES if state not in ONLY_DRY])
+@pytest.mark.parametrize("state", sampled([state for state in STATES if state not in ONLY_DRY], every=3))
 def test_on_a_read_only_tree_every_command_answers_the_same(
     state: str, part: int, tmp_path: Path, server: Server
 ) -> None:

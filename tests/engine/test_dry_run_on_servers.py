@@ -9,7 +9,6 @@ import pytest
 
 from tests.engine.installations import WORDS_CSV, Installation, Server, serving, stamps
 from tests.engine.test_dry_run import DRY, KNOWN_CODES, LOOKING, STATELESS, foretold_and_done, said_for, standing
-from tests.sampling import sampled
 from tests.servers import placement
 from tests.servers.seaweed import seaweed as seaweed
 
@@ -30,7 +29,8 @@ def on_servers(state: str, folder: Path, server: Server) -> Installation:
 
 
 @pytest.mark.usefixtures("seaweed")
-@pytest.mark.parametrize(("state", "part"), sampled([(state, part) for state in STATES for part in range(PARTS)]))
+@pytest.mark.long  # tests/app/servers/test_state_in_postgres.py tries one command with every commit
+@pytest.mark.parametrize(("state", "part"), [(state, part) for state in STATES for part in range(PARTS)])
 def test_no_command_that_promises_it_changes_anything(
     state: str, part: int, tmp_path: Path, server: Server, count: Count
 ) -> None:

@@ -477,9 +477,9 @@ def test_no_answer_over_http_shows_a_place_or_a_site(site: Site) -> None:
     at = {row["ref"]: row["version"] for row in site.kfm("refs", "list", "--json").data}
     values = {
         "name": ["sites", "vault", "parcels", "sketch", "none"],
-        "thing": ["sites", "vault", *runs[:12], *at.values()],
-        "run": runs[:12],
-        "version": sorted(set(at.values()))[:8],
+        "thing": ["sites", "vault", *runs[:3], *at.values()],
+        "run": runs[::9],
+        "version": sorted(set(at.values()))[:4],
         "index": ["1", "7"],
         "path": ["current.json", "index.html"],
         "item": ["all", "0"],

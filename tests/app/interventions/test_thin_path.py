@@ -79,6 +79,7 @@ def saw(seen: Prometheus, op: str, least: int = 1) -> None:
     seen.wait_for(f'kfm_operations_total{{op="{op}",outcome="done"}}', lambda n: n >= least)
 
 
+@pytest.mark.long
 def test_every_act_is_seen_everywhere_and_a_backup_brings_it_back(
     site: Site, server: Neo4jServer, tmp_path: Path
 ) -> None:

@@ -157,7 +157,7 @@ def work(site: Site, at: int = 0) -> list[str]:
     return boundaries.names
 
 
-@pytest.mark.parametrize("share", sampling.sampled(range(4), 1))
+@pytest.mark.parametrize("share", sampling.sampled(range(12), 1))
 def test_a_worker_may_be_killed_at_every_boundary(
     share: int, seaweed: Seaweed, source: str, tmp_path: Path, secrets: Callable[[Site], None], count: Any
 ) -> None:
@@ -169,7 +169,7 @@ def test_a_worker_may_be_killed_at_every_boundary(
     assert len(boundaries) > 20
     numbers = spread(len(boundaries), len(boundaries) if sampling.everything else 8)
     kills = 0
-    for at in numbers[share::4]:
+    for at in numbers[share::12]:
         site = Site(tmp_path / f"site-{at}", store=seaweed.endpoint, source=source, promote="auto")
         secrets(site)
         site.typed(*JOB)
@@ -181,5 +181,5 @@ def test_a_worker_may_be_killed_at_every_boundary(
         receipt = read_elsewhere(site, tmp_path / f"reader-{at}")
         check_bucket(site, receipt)
         assert not site.said("jobs", "list"), boundaries[at - 1]
-    assert kills >= len(numbers[share::4]) - 1, "only the very last boundary may be missing in another run"
+    assert kills >= len(numbers[share::12]) - 1, "only the very last boundary may be missing in another run"
     count("workers killed between Postgres and S3", kills)

@@ -36,6 +36,6 @@ CLAIMS: dict[str, Bug] = {
         "kfm.app.serving.focus:_sentences", "for line in told.lines:", "for line in ():", PATH
     ),
     "D15 the page of Focus Mode does not name the cells": Bug(
-        "kfm.app.serving.focus:governance", "resolution=labels.resolution", "resolution=None", PATH
+        "kfm.delivery.dataset_context:governance_of", "resolution=labels.resolution", "resolution=None", PATH
     ),
 }

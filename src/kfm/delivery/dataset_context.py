@@ -62,8 +62,8 @@ def dataset_context(state: State, objects: Objects, dataset: str) -> FocusContex
             last_successful=_last_successful(state, objects, dataset),
             chain=_chain(told),
             cut=told.cut,
-            governance=_governance(made),
-            telemetry=_telemetry(state, made),
+            governance=governance_of(made),
+            telemetry=telemetry_of(state, made),
             sentences=tuple(ContextSentence(about=line.about, text=line.text, cites=line.cites) for line in told.lines),
         )
 
@@ -123,7 +123,8 @@ def _chain(told: Explanation) -> tuple[ContextLink, ...]:
     )
 
 
-def _governance(made: PublicRun) -> ContextGovernance:
+def governance_of(made: PublicRun) -> ContextGovernance:
+    """Return the labels that the outputs of a run are shown under."""
     labels = made.labels
     if labels is None:
         return ContextGovernance(level="public")
@@ -141,7 +142,7 @@ def _governance(made: PublicRun) -> ContextGovernance:
     )
 
 
-def _telemetry(state: State, made: PublicRun) -> ContextTelemetry | None:
+def telemetry_of(state: State, made: PublicRun) -> ContextTelemetry | None:
     """Return what the run took; None for data with labels, whose size it could show."""
     measured = state.ledger.telemetry(made.run_id) if made.labels is None else None
     if measured is None:

@@ -7,7 +7,6 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from kfm.api.console.frame import page
-from kfm.projections.explanation import ChainLink
 from kfm.projections.pages.explanation_pictures import graph
 from kfm.projections.pages.page_style import short_digest, time_tag
 
@@ -33,7 +32,7 @@ def focus_page(told: FocusContext, archive: str) -> bytes:
         *_pairs(_produced(told)),
         '</section><section><h2>The chain</h2><div class="scroll picture" role="region" aria-label="The chain as a '
         'graph" tabindex="0">',
-        graph(_links(told), f"The chain of {told.thing}: " + "; ".join(f"{s.stage} {s.name}" for s in told.chain[:20])),
+        graph(told.chain, f"The chain of {told.thing}: " + "; ".join(f"{s.stage} {s.name}" for s in told.chain[:20])),
         "</div></section>",
     ]
     for heading, subjects in _PARTS:
@@ -42,16 +41,6 @@ def focus_page(told: FocusContext, archive: str) -> bytes:
             body.append(f'<section><h2>{heading}</h2><ol class="told">{"".join(map(_sentence, found))}</ol></section>')
     body += ["</div><aside>", *_aside(told), "</aside></div>"]
     return page(f"How {name} was produced", archive, body)
-
-
-def _links(told: FocusContext) -> tuple[ChainLink, ...]:
-    return tuple(
-        ChainLink(
-            stage=one.stage, id=one.id, digest=one.digest, name=one.name, dataset=one.dataset, run_id=one.run_id,  # type: ignore[arg-type]
-            updater=one.updater, at=one.at, level=one.level, reads=one.reads,
-        )
-        for one in told.chain
-    )  # fmt: skip
 
 
 def _produced(told: FocusContext) -> Iterator[tuple[str, str]]:
@@ -73,23 +62,27 @@ def _aside(told: FocusContext) -> Iterator[str]:
             ("Level", escape(said.level)),
             ("CARE", escape(said.care)),
             ("Places", "exact" if said.resolution is None else f"only as H3 cells, resolution {said.resolution}"),
-            ("Labels", escape(", ".join(said.community_labels))),
-            ("Authority", escape(", ".join(said.authorities))),
+            ("Labels", escape(", ".join(f"{each.name} ({each.code})" for each in said.labels))),
+            ("Authority", escape(", ".join(said.owners))),
             ("Custodian", escape(", ".join(said.custodians))),
-            ("Owner", escape(said.owner)),
-            ("Consent until", escape(said.consent_until)),
+            ("Source", escape(told.owner)),
+            ("Consent until", escape(said.expires)),
         )
     )
     yield "</section><section><h2>Telemetry</h2>"
     cost = told.telemetry
-    yield from _pairs(
-        (
-            ("Duration", "" if cost.duration_ms is None else f"{cost.duration_ms / 1000:.2f} s"),
-            ("Energy", "" if cost.energy_wh is None else f"{cost.energy_wh:.3g} Wh"),
-            ("Method", escape(cost.energy_method)),
-            ("Rows", "" if cost.rows is None else f"{cost.rows:,}"),
+    if cost is None:
+        yield '<p class="none">It is not shown: the data have labels, or the run recorded none.</p>'
+    else:
+        energy, carbon = cost.energy_kwh, cost.co2e_g
+        yield from _pairs(
+            (
+                ("Duration", "" if cost.duration_ms is None else f"{cost.duration_ms / 1000:.2f} s"),
+                ("Energy", "" if energy is None else f"{energy * 1000:.3g} Wh"),
+                ("Carbon", "" if carbon is None else f"{carbon:.3g} g CO2e"),
+                ("Method", escape(cost.energy_method)),
+            )
         )
-    )
     yield "</section><section><h2>Explain it again</h2><p>These commands rebuild this page from the journal, the plan "
     yield "and the lineage:</p>"
     yield from (f'<pre tabindex="0"><code>{escape(each)}</code></pre>' for each in told.explain_again)

@@ -14,19 +14,17 @@ from kfm.app.serving.served_records import (
     Evidence,
     FocusContext,
     FocusSentence,
-    FocusStep,
-    FocusTelemetry,
-    Governance,
     Link,
     Produced,
 )
+from kfm.delivery.dataset_context import governance_of, telemetry_of
 from kfm.errors import BadInput
 from kfm.model import refs
 
 if TYPE_CHECKING:
     from kfm.app.serving.shelf import Shelf
     from kfm.app.session.session import Session
-    from kfm.model.public_run import PublicLabels, PublicRun
+    from kfm.model.public_run import PublicRun
     from kfm.projections.explanation import Explanation
 
 
@@ -51,9 +49,10 @@ def focus(session: Session, shelf: Shelf, text: str, index: int) -> FocusContext
         version=told.version,
         title=told.title,
         produced=_produced(told),
-        chain=tuple(_chain(told)),
-        governance=governance(maker),
-        telemetry=_telemetry(session, maker),
+        chain=told.chain,
+        governance=governance_of(maker),
+        owner=str(maker.metadata.get("attribution") or ""),
+        telemetry=telemetry_of(session.state, maker),
         sentences=tuple(_sentences(told, runs)),
         explain_again=(f"kfm explain {told.dataset}@{told.version[7:23]}", f"kfm reproduce {told.run_id}"),
         links=(
@@ -84,46 +83,6 @@ def _produced(told: Explanation) -> Produced:
         last_good_run="" if good is None else good.run_id,
         last_good_at="" if good is None else good.at,
         outcome=told.outcome,
-    )
-
-
-def _chain(told: Explanation) -> Iterator[FocusStep]:
-    for link in told.chain:
-        yield FocusStep(
-            stage=link.stage, name=link.name, id=link.id, digest=link.digest, dataset=link.dataset, run_id=link.run_id,
-            updater=link.updater, at=link.at, level=link.level, reads=link.reads,
-        )  # fmt: skip
-
-
-def governance(run: PublicRun) -> Governance:
-    """Return under which labels the outputs of a run are shown."""
-    labels: PublicLabels | None = run.labels
-    owner = str(run.metadata.get("attribution") or "")
-    if labels is None:
-        return Governance(
-            level="public", care="open", access="open", resolution=None, community_labels=(), authorities=(),
-            custodians=(), owner=owner, consent_until="", reasons=(),
-        )  # fmt: skip
-    return Governance(
-        level=labels.level, care=labels.care, access=labels.access, resolution=labels.resolution,
-        community_labels=labels.community_labels, authorities=labels.authorities, custodians=labels.custodians,
-        owner=owner, consent_until=labels.expires, reasons=labels.rules,
-    )  # fmt: skip
-
-
-def _telemetry(session: Session, run: PublicRun) -> FocusTelemetry:
-    """Return what the run cost. Sizes and counts are shown of public data alone."""
-    known = session.state.ledger.telemetry(run.run_id)
-    if known is None:
-        return FocusTelemetry(None, None, "unknown", None, None, None)
-    is_public = run.labels is None
-    return FocusTelemetry(
-        duration_ms=known.duration_ms,
-        energy_wh=None if known.energy_kwh is None else known.energy_kwh * 1000,
-        energy_method=known.energy_method,
-        bytes_in=known.bytes_in if is_public else None,
-        bytes_out=known.bytes_out if is_public else None,
-        rows=run.rows if is_public else None,
     )
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from kfm.model.jobs.focus_record import ContextGovernance, ContextTelemetry
 from kfm.model.public_run import PublicLabels
 from kfm.model.records import Record
-from kfm.projections.explanation import Explanation
+from kfm.projections.explanation import ChainLink
 
 
 class Link(Record, frozen=True):
@@ -105,21 +104,6 @@ class Produced(Record, frozen=True):
     outcome: str
 
 
-class Governance(Record, frozen=True):
-    """Under which labels something is shown, in the communities' own words as far as they are public."""
-
-    level: str
-    care: str
-    access: str
-    resolution: int | None  # the finest H3 resolution that is shown; null: exact places
-    community_labels: tuple[str, ...]
-    authorities: tuple[str, ...]
-    custodians: tuple[str, ...]
-    owner: str
-    consent_until: str
-    reasons: tuple[str, ...]
-
-
 class Evidence(Record, frozen=True):
     """A digest that a sentence rests on, and where it can be looked at."""
 
@@ -134,32 +118,6 @@ class FocusSentence(Record, frozen=True):
     evidence: tuple[Evidence, ...]
 
 
-class FocusStep(Record, frozen=True):
-    """One thing of the chain from raw over harmonised to derived."""
-
-    stage: str
-    name: str
-    id: str
-    digest: str
-    dataset: str
-    run_id: str
-    updater: str
-    at: str
-    level: str
-    reads: tuple[int, ...]
-
-
-class FocusTelemetry(Record, frozen=True):
-    """What the run that made the version cost. Null: not known."""
-
-    duration_ms: int | None
-    energy_wh: float | None
-    energy_method: str
-    bytes_in: int | None
-    bytes_out: int | None
-    rows: int | None
-
-
 class FocusContext(Record, frozen=True):
     """Focus Mode: the context of one thing, each sentence with its evidence."""
 
@@ -169,22 +127,11 @@ class FocusContext(Record, frozen=True):
     version: str
     title: str
     produced: Produced
-    chain: tuple[FocusStep, ...]
-    governance: Governance
-    telemetry: FocusTelemetry
+    chain: tuple[ChainLink, ...]
+    governance: ContextGovernance
+    owner: str  # as the dataset names its source; empty: it names none
+    telemetry: ContextTelemetry | None  # null: withheld, because the data have labels, or not recorded
     sentences: tuple[FocusSentence, ...]
     explain_again: tuple[str, ...]  # the commands that rebuild this from journal, plan and lineage
     links: tuple[Link, ...]
     ledger_entries: int
-
-
-class Explained(Record, frozen=True):
-    explanation: Explanation
-    ledger_entries: int
-
-
-class Health(Record, frozen=True):
-    status: str
-
-
-Json = dict[str, Any]

@@ -33,10 +33,10 @@ def up(folder: Path, *flags: str) -> Iterator[int]:
         process.communicate(timeout=60)
 
 
-def status(port: int, path: str) -> int:
+def status(port: int, path: str, **headers: str) -> int:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
-        connection.request("GET", path)
+        connection.request("GET", path, headers={name.replace("_", "-"): each for name, each in headers.items()})
         return connection.getresponse().status
     finally:
         connection.close()
@@ -46,5 +46,7 @@ def test_it_serves_pages_and_shows_the_present_to_its_one_user_only(tmp_path: Pa
     make(tmp_path)
     with up(tmp_path) as port:
         assert [status(port, path) for path in ("/", f"/v1/datasets/{OPEN}", "/now")] == [200, 200, 200]
+        for said in ("Forwarded", "X_Forwarded_For", "Via"):  # a proxy of which nobody told
+            assert status(port, "/now", **{said: "192.0.2.7"}) == 404 and status(port, "/", **{said: "x"}) == 200
     with up(tmp_path, "--behind-proxy") as port:  # what a proxy sends is of anybody
         assert [status(port, path) for path in ("/", f"/v1/datasets/{OPEN}", "/now")] == [200, 200, 404]

@@ -32,6 +32,8 @@ Place = Literal["local", "shared", "open"]
 PER_MINUTE = 600
 MOST_KNOWN = 4096  # digests of tokens that were valid at their last request
 BEARER = (("WWW-Authenticate", 'Bearer realm="kfm"'),)
+# Headers that a proxy adds; a browser or a program on this machine sends none of them.
+FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -158,6 +160,12 @@ class Access:
             return ipaddress.ip_address(address).is_loopback
         except ValueError:
             return False
+
+
+def host_of(request: Request) -> str:
+    """Return the host that a request names; empty if a proxy passed it on, so that it counts as nobody's machine also
+    where the operator left out --behind-proxy."""
+    return "" if any(name in request.headers for name in FORWARDED) else request.headers.get("host", "")
 
 
 def _names_loopback(host: str) -> bool:

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Route
 
-from kfm.api.access import Access, Caller, Rules
+from kfm.api.access import Access, Caller, Rules, host_of
 from kfm.api.correlation import Visit
 from kfm.api.problems import PROBLEM, HttpProblem, Problem, as_problem, body_of, not_found
 from kfm.api.routes import Answer, ApiRoute, Call, Events, Stream, View, encoded, query_of
@@ -205,7 +205,7 @@ class GovernedApp:
         """Return what the caller may see now. The one 404 if this address does not exist for the caller."""
         session = reading.session
         index = next((entry.index for entry in session.state.ledger.entries(reverse=True, limit=1)), 0)
-        caller = self._access.caller(session, request.scope["kfm.credential"], request.headers.get("host", ""))
+        caller = self._access.caller(session, request.scope["kfm.credential"], host_of(request))
         request.scope["kfm.visit"].audience = caller.audience
         if caller.audience not in route.audiences:
             raise not_found()

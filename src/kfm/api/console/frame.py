@@ -18,7 +18,6 @@ PAGE_POLICY = (
     "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; form-action 'self'; base-uri 'none'"
 )
-MARK = b'<header class="bar">'
 
 
 class Around(NamedTuple):

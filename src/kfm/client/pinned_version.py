@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kfm.app.data import frames, version_reader
 from kfm.app.data.version_view import view_of
@@ -19,22 +19,31 @@ if TYPE_CHECKING:
 
     from kfm.app.data.version_reader import Selection
     from kfm.app.session.session import Session
+    from kfm.model.records import ManifestEntry
 
 Opened = Callable[[], AbstractContextManager["Session"]]
 
 
-class Reading(Displayable):
-    """The result of `read`. Nothing is read until one of its methods is called, which then reads everything
-    or raises.
-    """
+class Entries(Protocol):
+    """A version with the entries of it that were requested."""
 
-    __slots__ = ("_found", "_opened", "_public")
+    @property
+    def dataset(self) -> str: ...
 
-    def __init__(self, found: Selection, opened: Opened, *, public: bool) -> None:
-        """`public` says whether the size of the data may be displayed."""
-        self._found = found
-        self._opened = opened
-        self._public = public
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def entries(self) -> tuple[ManifestEntry, ...]: ...
+
+
+class VersionReading(Displayable):
+    """A version that was requested, here or from a server: what it is, without its bytes."""
+
+    __slots__ = ("_found", "_public")
+
+    _found: Entries
+    _public: bool  # whether the size of the data may be displayed
 
     @property
     def dataset(self) -> str:
@@ -46,11 +55,6 @@ class Reading(Displayable):
         return self._found.version
 
     @property
-    def ref(self) -> str:
-        """The ref that led to the version; empty if the caller named the version itself."""
-        return self._found.ref
-
-    @property
     def size(self) -> int:
         """The size in bytes of the requested entries; for encrypted data, their stored size."""
         return sum(entry.size for entry in self._found.entries)
@@ -58,6 +62,39 @@ class Reading(Displayable):
     def keys(self) -> list[tuple[str, ...]]:
         """Return the keys of the requested entries, sorted."""
         return [entry.key for entry in self._found.entries]
+
+    def _title(self) -> str:
+        title = f"{self.dataset or 'an object'} {short(self.version)}"
+        count = len(self._found.entries)
+        entries = "1 entry" if count == 1 else f"{count} entries"
+        return f"{title}: {entries}, {self.size} bytes" if self._public else title
+
+    def _table(self) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
+        kinds: dict[str, int] = {}
+        for entry in self._found.entries if self._public else ():
+            kinds[entry.media_type] = kinds.get(entry.media_type, 0) + 1
+        return ("type", "entries"), list(kinds.items())
+
+
+class Reading(VersionReading):
+    """The result of `read`. Nothing is read until one of its methods is called, which then reads everything
+    or raises.
+    """
+
+    __slots__ = ("_opened",)
+
+    _found: Selection
+
+    def __init__(self, found: Selection, opened: Opened, *, public: bool) -> None:
+        """`public` says whether the size of the data may be displayed."""
+        self._found = found
+        self._opened = opened
+        self._public = public
+
+    @property
+    def ref(self) -> str:
+        """The ref that led to the version; empty if the caller named the version itself."""
+        return self._found.ref
 
     def bytes(self) -> bytes:
         """Return the bytes of the requested entry. If the version has several entries, the caller must request
@@ -92,18 +129,6 @@ class Reading(Displayable):
         """Return NetCDF, GeoTIFF, GRIB2 or Zarr as a dataset; tables are converted by pandas."""
         with self._opened() as session:
             return frames.xarray(session, self._found)
-
-    def _title(self) -> str:
-        title = f"{self.dataset or 'an object'} {short(self.version)}"
-        count = len(self._found.entries)
-        entries = "1 entry" if count == 1 else f"{count} entries"
-        return f"{title}: {entries}, {self.size} bytes" if self._public else title
-
-    def _table(self) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
-        kinds: dict[str, int] = {}
-        for entry in self._found.entries if self._public else ():
-            kinds[entry.media_type] = kinds.get(entry.media_type, 0) + 1
-        return ("type", "entries"), list(kinds.items())
 
     def _repr_html_(self) -> str:
         """Return the table of types, and of plainly public data its first rows and a map of its places."""

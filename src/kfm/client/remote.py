@@ -18,6 +18,7 @@ from kfm.app.serving.remote_version import RemoteVersion, remote_version, select
 from kfm.app.serving.served_records import DatasetAnswer, DatasetList, FocusContext
 from kfm.app.session import input_checks
 from kfm.client.display import Displayable, as_html, as_text, short
+from kfm.client.pinned_version import VersionReading
 from kfm.errors import BadInput, Refused
 
 MOST_PAGES = 10_000
@@ -86,31 +87,15 @@ class Items(Displayable):
         ]
 
 
-class RemoteReading(Displayable):
+class RemoteReading(VersionReading):
     """A version on a server, fixed when it was requested. Its bytes are fetched when a method is called."""
 
-    __slots__ = ("_found",)
+    __slots__ = ()
+
+    _found: RemoteVersion
 
     def __init__(self, found: RemoteVersion) -> None:
-        self._found = found
-
-    @property
-    def dataset(self) -> str:
-        return self._found.dataset
-
-    @property
-    def version(self) -> str:
-        """The digest of the version."""
-        return self._found.version
-
-    @property
-    def size(self) -> int:
-        """The size in bytes of the requested entries."""
-        return sum(entry.size for entry in self._found.entries)
-
-    def keys(self) -> list[tuple[str, ...]]:
-        """Return the keys of the requested entries, sorted."""
-        return [entry.key for entry in self._found.entries]
+        self._found, self._public = found, True
 
     def bytes(self) -> bytes:
         """Return the bytes of the requested entry. If the version has several entries, the caller must request
@@ -123,17 +108,6 @@ class RemoteReading(Displayable):
 
     def _selection(self) -> Selection:
         return Selection(self.dataset, "", self.version, self._found.entries)
-
-    def _title(self) -> str:
-        count = len(self._found.entries)
-        entries = "1 entry" if count == 1 else f"{count} entries"
-        return f"{self.dataset} {short(self.version)}: {entries}, {self.size} bytes"
-
-    def _table(self) -> tuple[Sequence[str], Iterable[Sequence[object]]]:
-        kinds: dict[str, int] = {}
-        for entry in self._found.entries:
-            kinds[entry.media_type] = kinds.get(entry.media_type, 0) + 1
-        return ("type", "entries"), list(kinds.items())
 
 
 class Client(Displayable):

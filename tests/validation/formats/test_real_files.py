@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests import sampling
 from tests.abilities import needs_confinement
 from tests.engine.installations import KANSAS, Installation
 from tests.validation.formats.shapes import parts, shaped, week, zipped
@@ -94,6 +95,10 @@ FILES = {
                     'expect: {crs: "EPSG:4326"}, ' + columns("name: mag, type: number"), ".parquet", 1707, True),
 }  # fmt: skip
 
+LARGEST = ("stations", "package")  # they take as long as the eleven others: tried in `make test-long`
+TRIED = {name: file for name, file in FILES.items() if sampling.everything or name not in LARGEST}
+NAMES = [pytest.param(name, marks=pytest.mark.long) if name in LARGEST else name for name in FILES]
+
 
 def test_they_are_twelve_files_in_eight_formats() -> None:
     assert len(FILES) >= 12 and len({file.format for file in FILES.values()}) >= 8
@@ -113,7 +118,7 @@ class Passage(NamedTuple):
 def current(folder: Path) -> dict[str, bytes]:
     """What the public is given now, by dataset."""
     found = {}
-    for name, file in FILES.items():
+    for name, file in TRIED.items():
         version = json.loads((folder / f"public/datasets/{name}/current.json").read_text())["version"]
         found[name] = (folder / f"public/datasets/{name}/versions/{version[7:23]}/it{file.suffix}").read_bytes()
     return found
@@ -124,9 +129,9 @@ def passage() -> Iterator[Passage]:
     needs_confinement()
     folder = Path(tempfile.mkdtemp(prefix="kfm-real-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
     said = ["kfm: 1", "accept_weak_storage: true", "datasets:"]
-    given = {name: file.body() for name, file in FILES.items()}
-    changed = {name: file.changed(given[name]) for name, file in FILES.items()}
-    for name, file in FILES.items():
+    given = {name: file.body() for name, file in TRIED.items()}
+    changed = {name: file.changed(given[name]) for name, file in TRIED.items()}
+    for name, file in TRIED.items():
         (folder / name).write_bytes(given[name])
         said += [
             f'  {name}:\n    version: "1.0.0"\n    title: {name}\n    license: CC0-1.0\n    sensitivity: public',
@@ -141,15 +146,15 @@ def passage() -> Iterator[Passage]:
         (folder / name).write_bytes(body)
     site.kfm("run")
     second = current(folder)
-    for name in FILES:
+    for name in TRIED:
         site.kfm("rollback", name, "--reason", "the first was right")
     yield Passage(given, changed, first, second, current(folder), receipts)
     shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_real_file_goes_all_the_way_and_back(passage: Passage, name: str) -> None:
-    file = FILES[name]
+    file = TRIED[name]
     assert passage.receipts[name]["rows"] == (file.rows or passage.receipts[name]["rows"]) > 0
     if file.whole:
         assert passage.first[name] == passage.given[name]

@@ -71,9 +71,13 @@ def opened(site: Path, boundaries: Boundaries | None = None) -> Session:
     return trial_session(load(str(site / "kfm.yml"), environment()), "write", None, boundaries)
 
 
+def failed(receipts: Sequence[Receipt]) -> list[Any]:
+    return [(each.dataset, each.errors) for each in receipts if each.status == "FAILED"]
+
+
 def run_all(session: Session, jobs: int) -> None:
     done = work_in_jobs(session, [run_request(name, actor="tester") for name in NAMES], Silent(), jobs)
-    assert [each.outcome for each in done.receipts if each.status == "FAILED"] == [] == done.problems
+    assert failed(done.receipts) == [] == done.problems
 
 
 def killed_at(site: Path, at: int) -> list[str]:
@@ -96,7 +100,7 @@ def result(site: Path, jobs: int) -> Any:
     def child() -> Any:
         with opened(site) as session:
             left = work(session, [resume_request()], Silent())
-            assert [each.outcome for each in left.receipts if each.status == "FAILED"] == [] == left.problems
+            assert failed(left.receipts) == [] == left.problems
             run_all(session, jobs)
             state = session.state
             assert list(state.runs.unfinished()) == [] == list(state.inbox.waiting())

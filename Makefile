@@ -27,8 +27,12 @@ help: ## list these commands
 demo: $(STAMP) ## run everything over real Kansas data, kill it in the middle, resume it; SERVE=1: then open it in a browser
 	@$(PY) examples/demo.py
 
-test: lint node-packages ## lint, then every test that is not marked long
+# Each worker of pytest reads all tests. What they are compiled to is kept while one processor lints and the other is free.
+test: $(STAMP) node-packages ## lint, then every test that is not marked long
 	@$(PY) -m compileall -q src tests  # once, or every command the tests start would do it
+	@status=0; PYTHONDONTWRITEBYTECODE= $(PY) -m pytest --collect-only -m "not long" >/dev/null 2>&1 & \
+	$(MAKE) --no-print-directory lint || status=1; \
+	wait; exit $$status
 	@$(PYTEST) -m "not long"
 
 test-long: lint node-packages ## lint, then every test of PART=name, or of all parts; what they tried goes into build/promises

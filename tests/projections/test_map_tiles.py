@@ -1,4 +1,4 @@
-"""The places of a drawing as vector tiles: where they are, whole over date line and borders, bounded, and read by GDAL."""
+"""The places of a drawing as vector tiles: where they are, whole over date line and borders, and bounded."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -142,7 +143,7 @@ def test_a_line_goes_on_in_the_next_tile_and_no_corner_is_far_outside() -> None:
                     ends = [units(8, place) for place in way]
                     assert any(
                         abs((across - a) * (d - b) - (down - b) * (c - a)) / math.hypot(c - a, d - b) < 2 / EXTENT
-                        for (a, b), (c, d) in zip(ends, ends[1:], strict=False)
+                        for (a, b), (c, d) in pairwise(ends)
                     ), "on an edge of the line"
     assert found > 8
 

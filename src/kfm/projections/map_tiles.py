@@ -2,8 +2,8 @@
 
 A tile holds what the drawing of the page holds and nothing finer: places are moved to the grid of the deepest zoom, and
 the corners of a tile are corners of the drawing, or lie on an edge that the border of the tile cuts. Each tile is
-bounded. Where many places share a pixel they are one dot that counts them; if that is not enough, dots merge further, and
-then the smallest shapes are left out. Features of such a tile say `limited`.
+bounded. Where many places share a pixel they are one dot that counts them; if that is not enough, dots merge further,
+and then the smallest shapes are left out. Features of such a tile say `limited`.
 
 A map of this kind ends near latitude 85. Places beyond are counted and not drawn. A shape that its file cuts at the
 date line, as GeoJSON asks, has no seam there.
@@ -275,8 +275,8 @@ def _size(box: Box) -> float:
 
 
 def _coarser(rings: tuple[Flat, ...], bits: int) -> tuple[Flat, ...]:
-    """Return lines without corners that share a square of the grid with the one before. The last one stays. They are the
-    same in every tile of a zoom, so that nothing breaks at the border of a tile."""
+    """Return lines without corners that share a square of the grid with the one before. The last one stays. They are
+    the same in every tile of a zoom, so that nothing breaks at the border of a tile."""
     if bits == 0:
         return rings
     size = 1 << bits

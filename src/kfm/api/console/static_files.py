@@ -1,5 +1,5 @@
-"""The style sheets and the modules of the console, and the library that draws maps. The address of each has the digest of
-its bytes, so a browser may keep it for good. All are kept compressed, too."""
+"""The style sheets and the modules of the console, and the library that draws maps. The address of each has the digest
+of its bytes, so a browser may keep it for good. All are kept compressed, too."""
 
 from __future__ import annotations
 

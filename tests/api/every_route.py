@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 from kfm.api.route_table import ROUTES
 from tests.api.serving_site import is_endless
 
+TILE = {"z": ["0"], "x": ["0"], "y": ["0"]}
 PARTS = re.compile(r"\{(\w+)(?::path)?\}")
 # Queries that make an answer filter, sort, page or fail.
 QUERIES: tuple[Mapping[str, str], ...] = (
@@ -28,7 +29,8 @@ QUERIES: tuple[Mapping[str, str], ...] = (
 
 def paths(values: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
     """Yield method and path of every route, for each combination of the values of its parts. A part without values
-    takes those of `name`."""
+    takes those of `name`, and the number of a tile is 0."""
+    values = {**TILE, **values}
     for route in ROUTES:
         if is_endless(route):
             continue

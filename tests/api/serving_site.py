@@ -202,6 +202,9 @@ def addresses(route: ApiRoute, dataset: str, site: Site) -> str:
         "item": "all",
         "path": "current.json",
         "file": address_of_file("console.css"),
+        "z": "0",
+        "x": "0",
+        "y": "0",
     }
     values |= site.about(dataset)
 

@@ -18,8 +18,13 @@ AXE = ROOT / "node" / "node_modules" / "axe-core" / "axe.min.js"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
+# Chromium without a graphics card draws WebGL in software, or not at all.
+SOFTWARE_WEBGL = ("--use-angle=swiftshader", "--enable-unsafe-swiftshader")
+NO_WEBGL = ("--disable-gpu", "--disable-software-rasterizer", "--disable-3d-apis")
+
+
 @contextmanager
-def chromium() -> Iterator[Browser]:
+def chromium(*flags: str) -> Iterator[Browser]:
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
         lacking("there is no chromium here")
@@ -28,7 +33,7 @@ def chromium() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", *flags])
         try:
             yield browser
         finally:

@@ -22,6 +22,7 @@ from kfm.api.correlation import Visit
 from kfm.api.problems import PROBLEM, HttpProblem, Problem, as_problem, body_of, not_found
 from kfm.api.routes import Answer, ApiRoute, Call, Events, Stream, View, encoded, query_of
 from kfm.app.serving.item_catalog import ItemCatalog
+from kfm.app.serving.map_answers import MapCatalog
 from kfm.app.serving.shelf import CURRENT, Shelf
 from kfm.clock import SystemClock
 from kfm.errors import KfmError, place_of
@@ -38,7 +39,7 @@ SECONDS_OF_ABSENCE = 0.02  # a 404 takes a multiple of this
 # Nothing comes from another origin, no page is framed, and no script runs but that of files.
 POLICY = (
     "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; worker-src 'self' blob:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    "connect-src 'self'; worker-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 SECURITY = {
     "Content-Security-Policy": POLICY,
@@ -78,6 +79,7 @@ class GovernedApp:
         self.is_leaving: Callable[[], bool] = lambda: False  # the server stops, so streams of events end
         self._readers = readers
         self._items = items
+        self._maps = MapCatalog()
         self._beyond = beyond
         by_path: dict[str, dict[str, ApiRoute]] = {}
         for each in routes:
@@ -210,7 +212,7 @@ class GovernedApp:
         if caller.audience not in route.audiences:
             raise not_found()
         shelf = Shelf(session, reading.gate, caller.audience)
-        return View(session, shelf, self._items, caller.audience, index, caller.person, caller.until)
+        return View(session, shelf, self._items, self._maps, caller.audience, index, caller.person, caller.until)
 
     def _throttle(
         self, request: Request, credential: str, shelf: Shelf, reading: Reading, dataset: str, audience: str

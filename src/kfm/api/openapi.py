@@ -42,6 +42,9 @@ _IN_PATHS = {
     "digest": "a digest",
     "run": "the id of a run",
     "index": "the number of a ledger entry",
+    "z": "the zoom of a tile, 0 to 14",
+    "x": "the column of a tile, from the west",
+    "y": "the row of a tile, from the north",
 }
 _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "ETag": ("of these bytes, for If-None-Match", {"type": "string"}),

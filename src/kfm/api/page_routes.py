@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kfm.api.console.focus_page import focus_page
 from kfm.api.console.frame import framed
+from kfm.api.console.map_part import with_live_map
 from kfm.api.data_routes import shown
 from kfm.api.problems import not_found
 from kfm.api.routes import HTML, Answer, ApiRoute, Call, View
@@ -36,7 +37,8 @@ def dataset(view: View, call: Call) -> Answer:
     """Answer with the page of a dataset."""
     at = shown(view, call)
     page = content_of(view.session, at).page()
-    return Answer(framed(dataset_page(page, places_of_public(view.session)), at.dataset), HTML)
+    body = framed(dataset_page(page, places_of_public(view.session)), at.dataset)
+    return Answer(with_live_map(body, at.dataset), HTML)
 
 
 def focus_mode(view: View, call: Call) -> Answer:

@@ -13,6 +13,7 @@ from kfm.parsing.record_shape import nearest
 
 if TYPE_CHECKING:
     from kfm.app.serving.item_catalog import ItemCatalog
+    from kfm.app.serving.map_answers import MapCatalog
     from kfm.app.serving.shelf import Shelf
     from kfm.app.session.session import Session
 
@@ -77,6 +78,7 @@ class View(NamedTuple):
     session: Session
     shelf: Shelf
     items: ItemCatalog
+    maps: MapCatalog
     audience: str
     entries: int  # the newest entry of the ledger that this answer knows
     person: str = ""  # of the key list; empty: nobody by name

@@ -17,7 +17,7 @@ import msgspec
 from kfm.delivery.corrections import correction_of
 from kfm.delivery.file_facts import file_facts, with_facts
 from kfm.delivery.masked_tables import box_around, table_facts
-from kfm.delivery.page_samples import BYTES, FILES, first_rows, places_in
+from kfm.delivery.page_samples import BYTES, CORNERS, FILES, FoundPlaces, first_rows, places_in
 from kfm.delivery.public_layout import Layout
 from kfm.delivery.public_runs import entry_of, public_run
 from kfm.delivery.upstream_runs import public_explanation
@@ -26,6 +26,7 @@ from kfm.model import manifests
 from kfm.model.ports import Objects, State
 from kfm.model.public_run import Places, PublicArtifact, PublicRun, PublicVersion, artifact_id
 from kfm.model.records import DatasetVersion, RefEntry
+from kfm.parsing import pmtiles
 from kfm.projections import dataset_pages
 from kfm.projections.dataset_pages import DatasetPage, PageFile, PageMap, PageSample, PageVersion
 from kfm.projections.explanation import Explanation
@@ -151,10 +152,19 @@ class PageContent:
                 return PageFile(each.key, path, each.size, each.digest, each.media_type), sample
         return None
 
-    def _map(self) -> PageMap | None:
+    def places(self, corners: int = CORNERS) -> FoundPlaces:
+        """Return the places in the first files; of lines and areas at most so many corners, then their boxes."""
         known = {each.digest: each for each in self._described}
         files = [known.get(each.digest, each) for each in self._listed]
-        found = places_in(self._objects, files, masked=_is_masked(self._made))
+        return places_in(self._objects, files, masked=_is_masked(self._made), corners=corners)
+
+    def tile_path(self) -> str:
+        """Return the path of the first file of map tiles below the folder of the dataset; empty if there is none."""
+        tiles = (each.path for each in self._listed if each.media_type.partition(";")[0].strip() == pmtiles.MEDIA_TYPE)
+        return next(tiles, "")
+
+    def _map(self) -> PageMap | None:
+        found = self.places()
         if not found.drawing.places():
             return None
         return PageMap(found.drawing, found.files)

@@ -40,6 +40,7 @@ class FoundPlaces(NamedTuple):
 
     drawing: Drawing
     files: int  # how many were read
+    boxed: bool = False  # some lines and areas are the boxes around them: they had too many corners
 
 
 class _Row(NamedTuple):
@@ -62,9 +63,11 @@ def first_rows(objects: Objects, file: PublicArtifact) -> PageSample | None:
     return PageSample(columns, shown)
 
 
-def places_in(objects: Objects, files: Iterable[PublicArtifact], *, masked: bool) -> FoundPlaces:
+def places_in(
+    objects: Objects, files: Iterable[PublicArtifact], *, masked: bool, corners: int = CORNERS
+) -> FoundPlaces:
     """Return the places in public files. Of masked data these are the cells that the files name, and nothing else."""
-    found, read, left = _Found(masked), 0, BYTES
+    found, read, left = _Found(masked, corners), 0, BYTES
     for file in files:
         if read >= FILES or file.size > left:
             break
@@ -79,20 +82,21 @@ def places_in(objects: Objects, files: Iterable[PublicArtifact], *, masked: bool
             continue
         if not masked and file.bbox and not found.count():
             found.add_box(file.bbox)
-    return FoundPlaces(found.drawing(), read)
+    return FoundPlaces(found.drawing(), read, found.boxed)
 
 
 class _Found:
     """The places of rows, each in the form that its row gives."""
 
-    def __init__(self, masked: bool) -> None:
+    def __init__(self, masked: bool, corners: int) -> None:
+        self.boxed = False
         self._masked = masked
         self._points: list[Position] = []
         self._ways: list[Ring] = []
         self._areas: list[list[Ring]] = []
         self._cells: dict[int, None] = {}
         self._boxes: list[list[Ring]] = []
-        self._corners = 0
+        self._corners, self._most_corners = 0, corners
         self._names: tuple[str, str] | None = None
         self._columns: frozenset[str] = frozenset()
 
@@ -112,8 +116,8 @@ class _Found:
     def add_box(self, box: Sequence[float]) -> None:
         half = len(box) // 2
         west, south, east, north = box[0], box[1], box[half], box[half + 1]
-        if west <= east:
-            self._boxes.append([[(west, south), (east, south), (east, north), (west, north)]])
+        parts = [(west, east)] if west <= east else [(west, 180.0), (-180.0, east)]  # the second is over the date line
+        self._boxes.append([[(w, south), (e, south), (e, north), (w, north)] for w, e in parts])
 
     def drawing(self) -> Drawing:
         cells = [_rings_of(cell) for cell in self._cells]
@@ -152,8 +156,9 @@ class _Found:
         """Return a line or ring. Above the limit of corners, only its box is kept."""
         ring = [(each[0], each[1]) for each in positions]
         self._corners += len(ring)
-        if self._corners <= CORNERS or len(ring) < 5:
+        if self._corners <= self._most_corners or len(ring) < 5:
             return ring
+        self.boxed = True
         xs, ys = [x for x, _ in ring], [y for _, y in ring]
         return [(min(xs), min(ys)), (max(xs), min(ys)), (max(xs), max(ys)), (min(xs), max(ys)), (min(xs), min(ys))]
 

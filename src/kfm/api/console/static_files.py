@@ -1,20 +1,35 @@
-"""The style sheet and the modules of the console. The address of each has the digest of its bytes, so a browser may
-keep it for good."""
+"""The style sheets and the modules of the console, and the library that draws maps. The address of each has the digest
+of its bytes, so a browser may keep it for good. All are kept compressed, too."""
 
 from __future__ import annotations
 
+import gzip
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
 
 MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-NAMES = ("console.css", "icon.svg", "live.js", "proof.js")
+OWN = ("console.css", "icon.svg", "live.js", "map.css", "map.js", "proof.js")
+LIBRARY = ("maplibre-gl.css", "maplibre-gl-worker.js", "maplibre-gl.js", "pmtiles.js")  # SOURCES.md says from where
+NAMES = (*OWN, *LIBRARY)
 
 
 @cache
 def body_of(name: str) -> bytes:
     """Return the bytes of one of NAMES."""
-    return (files("kfm.api.console") / "web" / name).read_bytes()
+    return gzip.decompress(packed(name)) if name in LIBRARY else (_folder() / name).read_bytes()
+
+
+@cache
+def packed(name: str) -> bytes:
+    """Return the bytes of one of NAMES, compressed with gzip."""
+    if name in LIBRARY:
+        return (_folder() / "library" / f"{name}.gz").read_bytes()
+    return gzip.compress(body_of(name), 9, mtime=0)
 
 
 @cache
@@ -23,10 +38,25 @@ def address_of(name: str) -> str:
     return f"/static/{stem}.{sha256(body_of(name)).hexdigest()[:16]}.{ending}"
 
 
-def file_of(address: str) -> tuple[bytes, str] | None:
-    """Return the bytes and the media type of the file at an address; None if there is none, or if its bytes are other
-    ones by now."""
-    for name in NAMES:
-        if address == address_of(name):
-            return body_of(name), MEDIA_TYPES[name[name.rindex(".") :]]
-    return None
+def name_at(address: str) -> str:
+    """Return which of NAMES is at an address; empty if there is none, or if its bytes are other ones by now."""
+    return next((name for name in NAMES if address == address_of(name)), "")
+
+
+def media_type_of(name: str) -> str:
+    return MEDIA_TYPES[name[name.rindex(".") :]]
+
+
+def takes_gzip(header: str) -> bool:
+    """Return whether an Accept-Encoding header permits gzip, as RFC 9110 says. An absent one is empty, and does not."""
+    weights: dict[str, str] = {}
+    for each in header.lower().split(","):
+        coding, _, parameter = each.partition(";")
+        name, _, weight = parameter.partition("=")
+        weights[coding.strip()] = weight.strip() if name.strip() == "q" else "1"
+    weight = weights.get("gzip", weights.get("*", "0"))
+    return weight.strip("0.") != ""
+
+
+def _folder() -> Traversable:
+    return files("kfm.api.console") / "web"

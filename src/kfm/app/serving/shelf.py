@@ -46,7 +46,7 @@ class Shelf:
     def __init__(self, session: Session, gate: ServeGate, audience: str) -> None:
         self._session = session
         self._gate = gate
-        self._audience = audience
+        self.audience = audience
         self._known: dict[str, ShownDataset | None] = {}
 
     def find(self, dataset: str) -> ShownDataset | None:
@@ -59,6 +59,11 @@ class Shelf:
         """Yield the datasets by name."""
         names = sorted({refs.parse(ref).dataset for ref, at in self._session.state.refs.all(refs.PUBLISHED) if at})
         yield from filter(None, map(self.find, names))
+
+    def epoch(self, shown: ShownDataset) -> str:
+        """Return a text that changes with the labels and policies under which a dataset is shown."""
+        decision = self._gate.decision(shown.dataset, shown.version, CURRENT, self.audience)
+        return f"{decision.policy_digest} {decision.label_epoch}"
 
     def is_published(self, dataset: str) -> bool:
         """Return whether a version of this dataset is public by its ref, whoever may see it."""
@@ -74,9 +79,9 @@ class Shelf:
         them; one user without a key list sees what is public or would be."""
         if self.find(dataset) is not None:
             return True
-        if self._audience == "single":
+        if self.audience == "single":
             return self._is_declared_public(dataset)
-        return self._audience in ("operator", "steward", "admin") and self._is_known(dataset)
+        return self.audience in ("operator", "steward", "admin") and self._is_known(dataset)
 
     def names(self) -> list[str]:
         """Return the datasets that this audience may know of, by name."""
@@ -108,4 +113,4 @@ class Shelf:
         return ShownDataset(dataset, tuple(live), moves, state.refs.at(refs.hotfix(dataset)))
 
     def _allows(self, dataset: str, version: str, status: str) -> bool:
-        return self._gate.decision(dataset, version, status, self._audience).is_yes(version)
+        return self._gate.decision(dataset, version, status, self.audience).is_yes(version)

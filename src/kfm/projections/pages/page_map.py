@@ -45,7 +45,7 @@ class Picture(NamedTuple):
 
 def draw(drawing: Drawing, outline: Sequence[Ring], title: str) -> Picture:
     """Return the map. `title` is read to those who do not see it."""
-    drawing, outside = _without_outliers(drawing)
+    drawing, outside = without_outliers(drawing)
     inset = _is_small(drawing, outline)
     view = _View.around(drawing, () if inset else outline)
     body = [
@@ -67,7 +67,7 @@ def draw(drawing: Drawing, outline: Sequence[Ring], title: str) -> Picture:
 
 def thumbnail(drawing: Drawing, outline: Sequence[Ring]) -> str:
     """Return a small map without words, for a page that names what it shows. It has at most some hundred places."""
-    drawing = _without_outliers(drawing)[0]
+    drawing = without_outliers(drawing)[0]
     step = max(1, drawing.places() // THUMB_PLACES)
     drawing = Drawing(drawing.points[::step], drawing.ways[::step], drawing.areas[::step], drawing.cells[::step])
     view = _View.around(drawing, outline, THUMB_WIDE, THUMB_HIGH, THUMB_HIGH)
@@ -103,7 +103,7 @@ def _locator(view: _View, drawing: Drawing, outline: Sequence[Ring]) -> Iterator
     yield f'<rect class="here" x="{x - 2:.1f}" y="{y - 2:.1f}" width="{wide + 4:.1f}" height="{high + 4:.1f}"/></g>'
 
 
-def _without_outliers(drawing: Drawing) -> tuple[Drawing, int]:
+def without_outliers(drawing: Drawing) -> tuple[Drawing, int]:
     """Leave out points that are far from nearly all others, often slips of a sign or a zero, and count them. A map that
     shows them would show nothing else."""
     if len(drawing.points) < FEWEST or drawing.ways or drawing.areas or drawing.cells:

@@ -17,7 +17,8 @@ SETTINGS = {"KFM_ACTOR": "tester", "KFM_REASON": "a test", "KFM_ACCEPT_WEAK_STOR
 
 
 @contextmanager
-def _environment() -> Iterator[None]:
+def environment() -> Iterator[None]:
+    """The settings of a test, and no others."""
     kept = {name: value for name, value in os.environ.items() if name.startswith("KFM_")}
     for name in kept:
         del os.environ[name]
@@ -33,7 +34,7 @@ def _environment() -> Iterator[None]:
 @pytest.fixture
 def clean() -> Iterator[None]:
     """The settings of a test that makes an installation of its own."""
-    with _environment():
+    with environment():
         yield
 
 
@@ -41,7 +42,7 @@ def clean() -> Iterator[None]:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """One server for all tests that change nothing. Its answers about what is absent do not wait long."""
     shipped, application.SECONDS_OF_ABSENCE = application.SECONDS_OF_ABSENCE, 0.001
-    with _environment():
+    with environment():
         opened = served_site(tmp_path_factory.mktemp("served"))
         site = opened.__enter__()
     try:

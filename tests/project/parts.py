@@ -32,7 +32,7 @@ TABLE: dict[str, tuple[int, tuple[str, ...]]] = {
     "node": (3, ("tests/node",)),
     "sources": (1, ("tests/sources", "tests/api", "tests/sinks/github")),
     "contract": (
-        1,
+        2,
         (
             "tests/api/test_schemathesis.py",
             "tests/api/test_hostile_requests.py",

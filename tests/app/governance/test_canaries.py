@@ -23,9 +23,8 @@ import h3
 import pytest
 
 from kfm.cli.parser import COMMANDS
-from tests.api.every_route import requests
-from tests.api.serving import Served, serving
-from tests.api.serving_site import PASSING
+from tests.api.serving import Reply, serving
+from tests.app.governance.canaries_over_http import ROLES, Request, Searched, search_all
 from tests.app.notices.receivers import SECRET as HOOK
 from tests.app.notices.receivers import Receiver, receiver_lines, receiving
 from tests.app.objectives.site import promise
@@ -36,7 +35,7 @@ from tests.masking.forms import LAYOUTS, as_parquet, as_zip
 from tests.masking.forms import as_csv as points_as_csv
 from tests.masking.notation_forms import Files, Points
 from tests.masking.sites import canaries, rows
-from tests.sampling import stride
+from tests.sampling import sampled, stride
 from tests.sinks.otel.receiver import Receiver as Collector
 from tests.sinks.otel.receiver import attributes, check_traces, configured
 from tests.sinks.otel.receiver import receiving as collecting
@@ -210,6 +209,7 @@ class Site:
         self.table[3] = self.table[3] | {"age": "nobody knows"}  # a row that is held
         self.installed = Installation(folder)
         self.terminal = bytearray()
+        self.tokens: dict[str, str] = {}  # by role
         self.collected = Collector()
         config = f"{CONFIG}notify:\n{receiver_lines(receiver.url)}" if receiver is not None else CONFIG
         for name, text in (("kfm.yml", config), ("labels.yml", LABELS), ("mask.yml", MASK), ("updaters.py", UPDATERS)):
@@ -235,11 +235,22 @@ class Site:
         for name, role, signers in (
             ("ada", ("--role", "admin"), ()),
             ("olli", ("--role", "operator"), ("ada",)),
+            ("vic", ("--role", "viewer"), ("ada",)),
             ("sue", steward, ("ada",)),
             ("sam", steward, ("ada", "sue")),
         ):
             signed = [word for one in signers for word in ("--key", str(safe / f"{one}.key"))]
             self.kfm("keys", "new", "--person", name, *role, "--out", str(safe / f"{name}.key"), *signed)
+        for name, role in (("ada", "admin"), ("olli", "operator"), ("vic", "viewer"), ("sue", "steward")):
+            made = self.kfm("token", "new", "--person", name, "--key", str(safe / f"{name}.key"), "--json")
+            self.tokens[role] = made.data["token"]
+
+    def copied(self, folder: Path) -> Site:
+        """The same installation in another folder; what happens there does not happen here."""
+        shutil.copytree(self.folder, folder)
+        found = object.__new__(Site)
+        found.__dict__.update({**self.__dict__, "folder": folder})
+        return found
 
     def by_order(self, *words: str) -> None:
         """Asked for by the operator, approved by both stewards."""
@@ -471,8 +482,13 @@ def test_no_catalog_event_or_explanation_says_where_a_protected_source_lies(site
         assert b"14" not in body or not hits(body, site.canaries), name
 
 
-def test_no_answer_over_http_shows_a_place_or_a_site(site: Site) -> None:
-    """Every route, with the names of all datasets, runs and versions and with queries that filter, sort and fail."""
+@pytest.mark.parametrize("part", sampled(range(4)))
+def test_no_answer_over_http_shows_a_place_or_a_site_to_any_role(part: int, site: Site, tmp_path: Path) -> None:
+    """Every route and every kind of search, in every role, with the names of all datasets, runs and versions; event
+    streams, HEAD, 304, 206 and 416, and errors. Each part asks a quarter of them, and a third of that with
+    every commit.
+
+    What is asked may change something, so the server reads a copy."""
     runs = [row["run"] for row in site.kfm("runs", "list", "--limit", "0", "--json").data]
     at = {row["ref"]: row["version"] for row in site.kfm("refs", "list", "--json").data}
     values = {
@@ -482,30 +498,40 @@ def test_no_answer_over_http_shows_a_place_or_a_site(site: Site) -> None:
         "version": sorted(set(at.values()))[:4],
         "index": ["1", "7"],
         "path": ["current.json", "index.html"],
-        "item": ["all", "0"],
+        "item": ["all", "0", "bone"],
     }
-    seen: set[bytes] = set()
-    with serving(site.folder, **SECRET) as served:
+    other = site.copied(tmp_path / "copy")
+    public = sorted({row[name] for row in site.public_rows() for name in ("id", "cell")})
+    searched = Searched(site.canaries + site.typed, (b"sites.csv", b"raw.csv", b"make sense"), public)
+    with serving(other.folder, "--rate", "0", **SECRET) as served:
         shown = served.ask("/v1/datasets").text
         assert '"sites"' in shown and "vault" not in shown
-        files = [("GET", each["href"]) for each in _files_of(served, "sites")]
-        for method, path in (*files, *requests(values)):
-            answer = served.ask(path, method, b"{}" if method == "POST" else None)
-            headers = {name: value for name, value in answer.headers.items() if name not in PASSING}
-            said = repr(sorted(headers.items())).encode() + answer.body
-            if said in seen:
-                continue
-            seen.add(said)
-            assert not hits(said, site.canaries + site.typed, encodings), path
-            assert b"sites.csv" not in said and b"raw.csv" not in said and b"make sense" not in said, path
-            assert answer.status < 500, (path, said)
-    assert len(seen) > 50 and files
-    assert site.leaks() == {}  # the index of items is one of the files
+        search_all(served, values, site.tokens, searched, slice(part, None, 4 * stride(3)))
+    assert searched.leaks == []
+    assert len(searched) > 80 and searched.pictures
+    for role in ROLES:
+        assert {200, 206, 304, 400, 404, 416} <= {status for who, status in searched.statuses if who == role}
+        assert len(searched.public[role]) > 90 and searched.told[role] > 3, "every role saw what is public"
+    assert {status for _, status in searched.statuses if status >= 500} <= {503}
+    assert other.leaks() == {}  # the index of items is one of the files
 
 
-def _files_of(served: Served, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = served.ask(f"/v1/datasets/{name}").data["files"]
-    return found
+def test_a_canary_in_an_answer_is_found(site: Site) -> None:
+    """Among many answers that are searched together, and in a header."""
+    canary, asked = site.canaries[3], Request("viewer", "GET", "/", {})
+    for planted in (
+        Reply(200, {}, f"x {canary.latitude:.5f} y".encode()),
+        Reply(304, {"etag": canary.trinomial}, b""),
+        Reply(404, {}, b"could not make sense of it"),
+    ):
+        searched = Searched(site.canaries, (b"make sense",))
+        for n in range(50):
+            searched.add(asked, Reply(200, {}, b"nothing %d" % n))
+        searched.search()
+        assert searched.leaks == []
+        searched.add(asked, planted)
+        searched.search()
+        assert len(searched.leaks) == 1
 
 
 def test_encrypted_data_is_compared_by_a_process_that_has_the_key(site: Site) -> None:

@@ -25,6 +25,7 @@ from kfm.store.search.filter_sql import Sql, Value
 from kfm.store.search.item_schema import APART, Part, row_check
 
 FEW, LEAST = 3_000, 100  # rows that are taken from the tree: at most, and always
+LISTED = 400  # rows from the tree that are read at once instead of being counted first
 SMALL = 64  # rows of a dataset that are looked at without the tree
 _DEARER = 10  # a row through the tree takes so many times the time of one along the index by time
 MOST_COUNTED = 1_000  # rows through the tree
@@ -114,7 +115,7 @@ class IndexReader:
     def _page(self, query: ItemQuery, parts: list[Part]) -> ItemPage:
         if query.limit < 1 or query.ids == ():
             return ItemPage(bodies=[], next=None, matched=0)
-        compare = cmp_to_key(_comparison(query))
+        order = _key_of(query) or cmp_to_key(_comparison(query))
         first, last = _ends(query.interval or (None, None))
         if query.interval is not None:
             parts = [part for part in parts if part.first <= last and part.last >= first]
@@ -123,21 +124,21 @@ class IndexReader:
         matched = None if dear else sum(search.count() for search in searches)
         streams = [search.stream() for search in searches]
         taken: list[_Row] = []
-        for row in heapq.merge(*streams, key=compare):
+        for row in heapq.merge(*streams, key=order):
             if len(taken) == query.limit:
                 return ItemPage(bodies=self._bodies(taken), next=taken[-1].position, matched=matched)
             taken.append(row)
         return ItemPage(bodies=self._bodies(taken), next=None, matched=matched)
 
     def _bodies(self, rows: list[_Row]) -> list[bytes]:
-        return [self.body(row.n, row.dataset, str(row.position[-1])) for row in rows]
+        wanted = msgspec.json.encode([row.n for row in rows]).decode()
+        text = "SELECT b.n, b.crc, b.body FROM json_each(?) w CROSS JOIN bodies b ON b.n = w.value"
+        found: dict[int, tuple[int, bytes]] = {n: (crc, body) for n, crc, body in self.db.execute(text, (wanted,))}
+        return [_checked(row.n, row.dataset, str(row.position[-1]), found.get(row.n)) for row in rows]
 
     def body(self, n: int, dataset: str, name: str) -> bytes:
-        found = self.db.execute("SELECT crc, body FROM bodies WHERE n = ?", (n,)).fetchone()
-        if found is None or row_check(dataset, n, name, found[1]) != found[0]:
-            raise DamagedIndex("an item")
-        body: bytes = found[1]
-        return body
+        found: Any = self.db.execute("SELECT crc, body FROM bodies WHERE n = ?", (n,)).fetchone()
+        return _checked(n, dataset, name, found)
 
     @property
     def steps(self) -> int:
@@ -157,6 +158,7 @@ class _PartSearch:
         self._boxes = _boxes(query) if query.ids is None and part.rows > SMALL else []
         most = int((part.rows * (query.limit / parts + 1) / _DEARER) ** 0.5)
         self._in_place = self._few(max(LEAST, min(FEW, most)) if FEW else 0)
+        self._all: list[_Row] | None = None  # the rows of the first page, if they are all that match
 
     def _few(self, most: int) -> tuple[int, ...] | None:
         """Return the rows that the tree finds, if they are at most this many; None if they are more."""
@@ -189,6 +191,9 @@ class _PartSearch:
             return self._part.rows
         if self._in_place == ():
             return 0
+        if self._in_place is not None and len(self._in_place) <= LISTED and self._query.after is None:
+            self._all = list(self._rows(None, through_tree=False, limit=LISTED))
+            return len(self._all)
         sql = Sql(self._part.dataset, self._reader.shapes)
         text = f"SELECT count(*) FROM {self._matches(sql, through_tree=False)}"  # noqa: S608
         found = self._reader.db.execute(text, tuple(sql.values)).fetchone()
@@ -196,6 +201,8 @@ class _PartSearch:
 
     def stream(self) -> Iterator[_Row]:
         """Yield the rows that match after the position of the query, in order."""
+        if self._all is not None:
+            return iter(self._all)
         if self._in_place == ():
             return iter(())
         if self._in_place is not None or not self._boxes:
@@ -224,14 +231,14 @@ class _PartSearch:
                 raise
         yield from self._rows(after, through_tree=True)
 
-    def _rows(self, after: Position | None, *, through_tree: bool) -> Iterator[_Row]:
+    def _rows(self, after: Position | None, *, through_tree: bool, limit: int = 0) -> Iterator[_Row]:
         query, dataset = self._query, self._part.dataset
         sql = Sql(dataset, self._reader.shapes)
         expressions, order = sql.order(query.sortby)
         matches = self._matches(sql, through_tree=through_tree)
         later = "" if after is None else f" AND {sql.after(expressions, query.sortby, after)}"
         chosen = ", ".join(["i.n", *expressions, "i.id"])
-        text = f"SELECT {chosen} FROM {matches}{later} ORDER BY {order} LIMIT {query.limit + 1}"  # noqa: S608
+        text = f"SELECT {chosen} FROM {matches}{later} ORDER BY {order} LIMIT {limit or query.limit + 1}"  # noqa: S608
         for n, *found in self._reader.db.cursor().execute(text, tuple(sql.values)):
             name = found.pop()
             yield _Row(n, (*found, dataset, name), dataset)
@@ -279,6 +286,12 @@ class _PartSearch:
         return " UNION ALL ".join(texts) + ("" if most is None else f" LIMIT {most}"), tuple(values)
 
 
+def _checked(n: int, dataset: str, name: str, found: tuple[int, bytes] | None) -> bytes:
+    if found is None or row_check(dataset, n, name, found[1]) != found[0]:
+        raise DamagedIndex("an item")
+    return found[1]
+
+
 def _renumbered(text: str, names: list[str]) -> str:
     pieces = text.split("?")
     return "".join(piece + name for piece, name in zip(pieces, [*names, ""], strict=True))
@@ -309,6 +322,15 @@ def _demanded(part: Filter | None) -> Iterator[Shape]:
     elif isinstance(part, And):
         for each in part.parts:
             yield from _demanded(each)
+
+
+def _key_of(query: ItemQuery) -> Callable[[_Row], tuple[Any, ...]] | None:
+    """Return the key of a row in the usual order, by start, which is never missing; None for any other order."""
+    if len(query.sortby) != 1 or query.sortby[0].field not in ("datetime", "start_datetime"):
+        return None
+    if query.sortby[0].descending:
+        return lambda row: (-row.position[0], *row.position[1:])  # type: ignore[operator]
+    return lambda row: row.position
 
 
 def _comparison(query: ItemQuery) -> Callable[[_Row, _Row], int]:

@@ -25,6 +25,7 @@ STAFF = ("single", "operator", "steward", "admin")
 MOST_TEXT = 4096  # characters of a parameter
 JSON = "application/json"
 HTML = "text/html; charset=utf-8"
+FORM = "application/x-www-form-urlencoded"
 
 
 class Parameter(NamedTuple):
@@ -70,6 +71,7 @@ class Call(NamedTuple):
     base: str  # the address of this server as the client knows it, without a slash at the end
     headers: Mapping[str, str]
     correlation_id: str = ""  # of whatever this request causes
+    is_secure: bool = False  # the caller came over TLS
 
 
 class View(NamedTuple):
@@ -83,6 +85,7 @@ class View(NamedTuple):
     entries: int  # the newest entry of the ledger that this answer knows
     person: str = ""  # of the key list; empty: nobody by name
     until: str = ""  # when the person's token ends
+    csrf: str = ""  # what the caller's next change has to carry; empty: nothing
 
 
 class Stream(NamedTuple):
@@ -101,7 +104,7 @@ class Events(NamedTuple):
 
 
 class Answer(NamedTuple):
-    body: Any  # a record that becomes JSON, bytes, a Stream or Events
+    body: Any  # a record that becomes JSON, bytes, a Stream, Events, or what acceptance.py has
     media_type: str = JSON
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
@@ -121,6 +124,11 @@ class ApiRoute(NamedTuple):
     problems: tuple[int, ...] = (400, 404)
     free_query: bool = False  # the handler reads the query on its own
     body: str = ""  # the media type of the body that it takes
+    takes: type | None = None  # the record of that body
+    successes: tuple[int, ...] = (200,)  # the statuses of what went well
+    accepted: type | None = None  # the record of a 202: a request that is stored under its Idempotency-Key
+    changes: bool = False  # it changes something: see csrf.py
+    for_strangers: bool = False  # it answers a caller whose sign-in has ended as the public
     audiences: tuple[str, ...] = EVERYBODY  # for all others the address does not exist
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,39 +18,12 @@ from kfm.app.sign_in import provider as provider_module
 from kfm.app.sign_in import sign_ins
 from kfm.clock import FixedClock
 from kfm.telemetry.log import MemoryLog
-from tests.api.asking import Asked, Reply
 from tests.api.listed import Listed
 from tests.api.lying_provider import CLIENT, SECRET, Claims, LyingProvider, jwk, reply, signed
+from tests.api.provider_browser import RETURN, START, Browser, words, write
 
-ME, START, RETURN = "/v1/me", "/sign-in/start", "/sign-in/return"
+ME = "/v1/me"
 OWN = {"origin": "http://127.0.0.1:8750"}
-SECTION = "sign_in: {{issuer: '{}', client_id: {}, client_secret: 'env:KFM_TEST_CLIENT'{}}}\n"
-
-
-class Browser:
-    """A browser that keeps cookies, at one server."""
-
-    def __init__(self, served: Asked) -> None:
-        self.served = served
-        self.cookies: dict[str, str] = {}
-
-    def get(self, path: str, method: str = "GET", **headers: str) -> Reply:
-        sent = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
-        answer = self.served.get(path, method=method, headers={**({"cookie": sent} if sent else {}), **headers})
-        name, _, value = answer.headers.get("set-cookie", "").partition(";")[0].partition("=")
-        if name:
-            self.cookies = (
-                {**self.cookies, name: value} if value else {k: v for k, v in self.cookies.items() if k != name}
-            )
-        return answer
-
-    def begin(self) -> str:
-        answer = self.get(START)
-        assert answer.status == 303, answer.body
-        return answer.headers["location"]
-
-    def sign_in(self, honest: LyingProvider) -> Reply:
-        return self.get(f"{RETURN}?{urlencode(honest.authorize(self.begin()))}")
 
 
 @pytest.fixture
@@ -61,17 +33,6 @@ def lying(listed: Listed, monkeypatch: pytest.MonkeyPatch) -> Iterator[LyingProv
     write(listed, provider.issuer)
     yield provider
     provider.close()
-
-
-def write(listed: Listed, issuer: str, more: str = "", client: str = CLIENT) -> None:
-    path = listed.folder / "kfm.yml"
-    before = path.read_text().partition("sign_in:")[0]
-    path.write_text(before + SECTION.format(issuer, client, more))
-
-
-def words(answer: Reply) -> str:
-    found = re.search(r'role="alert">([^<]*)<', answer.body.decode())
-    return found.group(1) if found else ""
 
 
 def test_a_person_of_the_key_list_signs_in_and_out_with_a_provider(listed: Listed, lying: LyingProvider) -> None:

@@ -30,6 +30,7 @@ _TAGS = {
     "focus": "How something was produced, with its evidence.",
     "files": "The bytes of published files.",
     "stac": "The STAC API.",
+    "schedules": "What runs when: schedules, backfills, pools, jobs, triggers, and what is late.",
     "pages": "Pages for people. Each shows the record that its address under /v1 answers with.",
     "contract": "This description.",
 }
@@ -41,6 +42,8 @@ _IN_PATHS = {
     "version": "the digest of a version",
     "digest": "a digest",
     "run": "the id of a run",
+    "schedule": "the name of a schedule",
+    "backfill": "the name of a backfill",
     "index": "the number of a ledger entry",
 }
 _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -5,10 +5,12 @@ from __future__ import annotations
 from kfm.api import (
     access_routes,
     data_routes,
+    dataset_routes,
     ledger_routes,
     now_routes,
     page_routes,
     run_routes,
+    schedule_routes,
     stac_routes,
     static_routes,
     steward_routes,
@@ -21,11 +23,13 @@ from kfm.api.contract_routes import with_contract
 ROUTES = with_contract(
     (
         *page_routes.ROUTES,
+        *dataset_routes.ROUTES,
         *data_routes.ROUTES,
         *access_routes.ROUTES,
         *stac_routes.ROUTES,
         *run_routes.ROUTES,
         *now_routes.ROUTES,
+        *schedule_routes.ROUTES,
         *ledger_routes.ROUTES,
         *version_routes.ROUTES,
         *steward_routes.ROUTES,

@@ -32,6 +32,7 @@ CANARY = "canary7391"  # in every row, key, step and source address of the close
 CONFIG = """\
 accept_weak_storage: true
 catalog: file:catalog
+pools: {mine: 2}
 datasets:
   parcels:
     title: Parcels
@@ -60,7 +61,15 @@ datasets:
     license: CC0-1.0
     sensitivity: public
     sources: {text: {uri: tale.md, format: text}, parcels: {dataset: parcels, zone: published}}
-""".replace("}}\n    CONTRACT", ", contract: {columns: [{name: id, required: true}, {name: depth}]}}}")
+""".replace(
+    "}}\n    CONTRACT",
+    ", contract: {columns: [{name: id, required: true}, {name: depth}]}}}\n"
+    "    schedule: {cron: 0 6 1 1 *}\n    freshness: {max_age: 400d}",
+)
+BACKFILLS = "backfills:\n" + "".join(
+    f"  {name}: {{dataset: {name}, partitions: {{kind: year, from: '2020', to: '2022'}}}}\n"
+    for name in (OPEN, SECRET, CLOSED)
+)
 UPDATER = """\
 from kfm import Output, Plan, Step, Updater
 
@@ -154,6 +163,8 @@ def make(folder: Path, *, closing: bool = True) -> None:
 
     (folder / "kfm.yml").write_text(CONFIG.replace("SHUTTED", "public"))
     (folder / "copied.py").write_text(UPDATER)
+    (folder / "pipelines" / "backfills").mkdir(parents=True)
+    (folder / "pipelines" / "backfills" / "years.yml").write_text(BACKFILLS)
     (folder / "rows.csv").write_text("id,depth\na,1\nb,2\n")
     (folder / "tale.md").write_text("# A tale of parcels\n\nIt rests on [two parcels](kfm://dataset/parcels).\n")
     for name in ("canary7391", "canary7391-too"):
@@ -204,6 +215,8 @@ def addresses(route: ApiRoute, dataset: str, site: Site) -> str:
         "name": name,
         "thing": dataset,
         "item": "all",
+        "schedule": dataset,
+        "backfill": dataset,
         "path": "current.json",
         "file": address_of_file("console.css"),
         "z": "0",

@@ -66,7 +66,7 @@ class PageContent:
             ],
             versions=list(self._versions()),
             earlier=max(0, len(self._history()) - VERSIONS),
-            sample=self._sample,
+            sample=self.sample,
             map=self._map(),
             whole=len(self._described) == current.entries,
         )
@@ -143,7 +143,7 @@ class PageContent:
         return tuple(found)
 
     @cached_property
-    def _sample(self) -> tuple[PageFile, PageSample] | None:
+    def sample(self) -> tuple[PageFile, PageSample] | None:
         """The first rows of the first file that is a table and not too large."""
         for each in self._listed[:3]:
             sample = first_rows(self._objects, each) if each.size <= BYTES else None

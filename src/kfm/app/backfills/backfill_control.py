@@ -251,20 +251,29 @@ def under_way(session: Session, id: str) -> BackfillProgress:
 # -- status
 
 
-def backfill_statuses(session: Session, id: str = "", *, limit: int = 50) -> list[BackfillStatus]:
-    """Return the status of one backfill, or of all that are declared or were ever started. BadInput if there is none of
-    this id. `limit` bounds the failed partitions that are listed."""
+def known_backfills(session: Session) -> dict[str, str]:
+    """Return the backfills that are declared or were ever started, each with its declared dataset; empty for one that
+    is not declared any more."""
     known = {each.id: each.dataset for each in declared_backfills(session.resolved)}
     for entry in session.state.refs.histories(refs.BACKFILL):
         known.setdefault(refs.parse(entry.ref).rest, "")
+    return known
+
+
+def backfill_statuses(session: Session, id: str = "", *, limit: int = 50) -> list[BackfillStatus]:
+    """Return the status of one backfill, or of all that are declared or were ever started. BadInput if there is none of
+    this id. `limit` bounds the failed partitions that are listed."""
+    known = known_backfills(session)
     if id and id not in known:
         close = nearest(id, sorted(known))
         hint = f"did you mean {close}?" if close else f"declare it in a file in {session.config.backfills}"
         raise BadInput(f"there is no backfill {printable(id)}", hint=hint)
-    return [_status(session, each, known[each], limit if id else 0) for each in ([id] if id else sorted(known))]
+    return [status_of(session, each, known[each], limit if id else 0) for each in ([id] if id else sorted(known))]
 
 
-def _status(session: Session, id: str, dataset: str, limit: int) -> BackfillStatus:
+def status_of(session: Session, id: str, dataset: str, limit: int) -> BackfillStatus:
+    """Return the status of a backfill, with its first `limit` failed partitions. `dataset` is as `known_backfills` has
+    it."""
     last = next(iter(session.state.refs.history(refs.backfill(id), reverse=True, limit=1)), None)
     if last is None:
         return BackfillStatus(id, dataset, "not started", None, "", {}, 0, 0, "", "", [])

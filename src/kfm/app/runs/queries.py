@@ -249,29 +249,31 @@ def exact_key(key: tuple[str, ...]) -> str:
 def triggers(session: Session, *, ended: bool, limit: int) -> Iterator[dict[str, str]]:
     """Yield the waiting triggers, and with `ended` also ended ones, newest first. `limit` applies to the ended ones."""
     for waiting in session.state.inbox.waiting():
-        yield _trigger_row(waiting, "waiting", "")
+        yield trigger_row(waiting, "waiting", "")
     if ended:
         for past in session.state.inbox.all_ended(reverse=True, limit=limit):
-            yield _ended_row(session, past)
+            yield ended_row(session, past)
 
 
 def trigger(session: Session, trigger_id: str) -> dict[str, str]:
     """Return the row of one trigger, waiting or ended. BadInput if there is none."""
     waiting = next((each for each in session.state.inbox.waiting() if each.trigger_id == trigger_id), None)
     if waiting is not None:
-        return _trigger_row(waiting, "waiting", "")
+        return trigger_row(waiting, "waiting", "")
     past = session.state.inbox.ended(trigger_id)
     if past is None:
         raise BadInput(f"there is no trigger {printable(trigger_id)}", hint="see `kfm triggers list --all`")
-    return _ended_row(session, past)
+    return ended_row(session, past)
 
 
-def _ended_row(session: Session, past: EndedTrigger) -> dict[str, str]:
+def ended_row(session: Session, past: EndedTrigger) -> dict[str, str]:
+    """Return the row of an ended trigger, as `triggers` yields it."""
     receipt = session.state.ledger.receipt(past.run_id)
-    return _trigger_row(past.trigger, receipt.outcome if receipt else "ended", past.run_id)
+    return trigger_row(past.trigger, receipt.outcome if receipt else "ended", past.run_id)
 
 
-def _trigger_row(trigger: Trigger, state: str, run_id: str) -> dict[str, str]:
+def trigger_row(trigger: Trigger, state: str, run_id: str) -> dict[str, str]:
+    """Return the row of a trigger, as `triggers` yields it."""
     return {
         "trigger_id": trigger.trigger_id,
         "dataset": trigger.dataset,

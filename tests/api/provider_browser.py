@@ -10,7 +10,7 @@ from tests.api.listed import Listed
 from tests.api.lying_provider import CLIENT, LyingProvider
 
 START, RETURN = "/sign-in/start", "/sign-in/return"
-SECTION = "sign_in: {{issuer: '{}', client_id: {}, client_secret: 'env:KFM_TEST_CLIENT'{}}}\n"
+SECTION = "sign_in: {{issuer: '{}', client_id: {}, client_secret: 'env:KFM_SECRET_SIGN_IN'{}}}\n"
 
 
 class Browser:

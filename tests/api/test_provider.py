@@ -13,7 +13,9 @@ from urllib.parse import urlencode
 
 import pytest
 
+from kfm.api import application
 from kfm.api.access import Rules
+from kfm.api.application import GovernedApp
 from kfm.app.sign_in import provider as provider_module
 from kfm.app.sign_in import sign_ins
 from kfm.clock import FixedClock
@@ -28,7 +30,7 @@ OWN = {"origin": "http://127.0.0.1:8750"}
 
 @pytest.fixture
 def lying(listed: Listed, monkeypatch: pytest.MonkeyPatch) -> Iterator[LyingProvider]:
-    monkeypatch.setenv("KFM_TEST_CLIENT", SECRET)
+    monkeypatch.setenv("KFM_SECRET_SIGN_IN", SECRET)
     provider = LyingProvider(listed.clock)
     write(listed, provider.issuer)
     yield provider
@@ -244,7 +246,7 @@ def test_a_token_revoked_at_the_provider_stops_within_five_seconds(listed: Liste
 
 def test_a_client_without_a_secret_asks_by_userinfo(listed: Listed, lying: LyingProvider) -> None:
     path = listed.folder / "kfm.yml"
-    path.write_text(path.read_text().replace(", client_secret: 'env:KFM_TEST_CLIENT'", ""))
+    path.write_text(path.read_text().replace(", client_secret: 'env:KFM_SECRET_SIGN_IN'", ""))
     browser = Browser(listed.served())
     assert browser.sign_in(lying).status == 200
     lying.revoked = True
@@ -296,6 +298,28 @@ def test_another_server_does_not_know_the_session_and_no_header_carries_it(
     again = Browser(listed.served())
     again.cookies = dict(browser.cookies)
     assert again.get(ME).status == 401
+
+
+def test_a_download_ends_when_the_provider_takes_back_the_sign_in(
+    listed: Listed, lying: LyingProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = listed.served()
+    browser = Browser(served)
+    browser.sign_in(lying)
+    href = browser.get("/v1/datasets/rain-gauges").data["files"][0]["href"]
+    assert browser.get(href).status == 200
+    known, opened = GovernedApp._while_valid, []
+
+    def revoking(self: Any, stream: Any, credential: str, caller: Any) -> Any:
+        lying.revoked = True
+        listed.clock.advance(5_000)
+        opened.append(caller.person)
+        return known(self, stream, credential, caller)
+
+    monkeypatch.setattr(GovernedApp, "_while_valid", revoking)
+    with pytest.raises(application._Withdrawn):
+        browser.get(href)
+    assert opened == ["vic"] and lying.sent[-1] == "/inspect 200"
 
 
 # -- a provider that does not answer

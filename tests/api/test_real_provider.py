@@ -16,7 +16,7 @@ ALGORITHMS = ("EdDSA", *(pytest.param(alg, marks=pytest.mark.long) for alg in ("
 def test_a_person_signs_in_with_a_real_provider_until_it_revokes_the_token(
     alg: str, listed: Listed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KFM_TEST_CLIENT", SECRET)
+    monkeypatch.setenv("KFM_SECRET_SIGN_IN", SECRET)
     with provider([BASE + RETURN], listed.clock.now_ms(), alg) as real:
         write(listed, real.issuer, client=CLIENT)
         served = listed.served()
@@ -47,7 +47,7 @@ def test_a_person_signs_in_with_a_real_provider_until_it_revokes_the_token(
 def test_a_real_provider_takes_a_code_once_and_from_its_browser_alone(
     listed: Listed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KFM_TEST_CLIENT", SECRET)
+    monkeypatch.setenv("KFM_SECRET_SIGN_IN", SECRET)
     with provider([BASE + RETURN], listed.clock.now_ms()) as real:
         write(listed, real.issuer, ", claim: email", client=CLIENT)
         served = listed.served()
@@ -63,7 +63,7 @@ def test_a_real_provider_takes_a_code_once_and_from_its_browser_alone(
         code = back.partition("code=")[2].partition("&")[0]
         mixed = other.get(f"{RETURN}?code={code}&state={state}&iss={real.issuer}")
         assert mixed.status == 403 and "did not take its code" in words(mixed), "PKCE: it belongs to another sign-in"
-        monkeypatch.setenv("KFM_TEST_CLIENT", "another-secret")
+        monkeypatch.setenv("KFM_SECRET_SIGN_IN", "another-secret")
         served = listed.served()
         browser = Browser(served)
         wrong = browser.get(real.authorize(browser.begin(), "vic").removeprefix(BASE))

@@ -99,9 +99,10 @@ class Access:
     def csrf(self, request: Request, caller: Caller) -> str:
         """Return what a change of this caller has to carry; empty if a browser adds nothing by itself that lets the
         caller change something."""
-        if cookie := self.cookie(request):
-            return csrf_of(cookie.encode("utf-8", "replace")) if caller.person else ""
-        return csrf_of(self._secret) if caller.audience == "single" else ""
+        if caller.audience == "single":
+            return csrf_of(self._secret)
+        cookie = self.cookie(request) if caller.person else ""
+        return csrf_of(cookie.encode("utf-8", "replace")) if cookie else ""
 
     def is_secure(self, request: Request) -> bool:
         """Return whether the caller came over TLS, which a proxy may have ended."""

@@ -13,7 +13,9 @@ from kfm.app.sign_in.sign_ins import PREFIX, SignIns
 
 T = TypeVar("T")
 THREADS = 8
-MOST_WAITING = 64
+MOST_WAITING = 24
+SECONDS = 20.0  # after which a caller is told that the provider takes too long
+_BUSY = "the sign-in provider takes too long; try again in a moment"
 
 
 class ProviderCalls:
@@ -26,16 +28,19 @@ class ProviderCalls:
         self._confirming: dict[str, asyncio.Future[None]] = {}
 
     async def ask(self, work: Callable[[], T]) -> T:
-        """Run `work` in a thread and return what it returns. HttpProblem 503 if too many wait."""
+        """Run `work` in a thread and return what it returns. HttpProblem 503 if too many wait, or for too long."""
         if self._waiting >= MOST_WAITING:
-            raise HttpProblem(503, "too many people are signing in; try again in a moment")
+            raise HttpProblem(503, _BUSY)
         if self._pool is None:
             self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="provider")
         self._waiting += 1
+        asked = asyncio.get_running_loop().run_in_executor(self._pool, work)
+        asked.add_done_callback(self._answered)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
-        finally:
-            self._waiting -= 1
+            async with asyncio.timeout(SECONDS):
+                return await asyncio.shield(asked)
+        except TimeoutError:
+            raise HttpProblem(503, _BUSY) from None
 
     async def confirm(self, credential: str) -> None:
         """Return when the provider has said whether the session of this name still holds; it may have ended then. All
@@ -48,6 +53,11 @@ class ProviderCalls:
             self._confirming[credential] = known
             known.add_done_callback(partial(self._done, credential))
         await asyncio.shield(known)
+
+    def _answered(self, asked: asyncio.Future[T]) -> None:
+        self._waiting -= 1
+        if not asked.cancelled():
+            asked.exception()  # somebody who asked may have left
 
     def _done(self, credential: str, known: asyncio.Future[None]) -> None:
         self._confirming.pop(credential, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -249,7 +250,8 @@ def test_a_file_of_tiles_is_read_in_parts(browser: Browser, kfm: Kfm) -> None:
         for at in {tile_of(zoom, place) for place in places}:
             tiles[at] = tile(at, [point(*place, n=1) for place in places if tile_of(zoom, place) == at], layer="wells")
     metadata = {"vector_layers": [{"id": "wells", "fields": {}}]}
-    Path("wells.pmtiles").write_bytes(tile_file(tiles, metadata=metadata, bounds=(-99, 38, -97, 39)))
+    body = tile_file(tiles, metadata=metadata, bounds=(-99, 38, -97, 39))
+    Path("wells.csv").write_text(f"body\n{b64encode(body).decode()}\n")
     Path("drawn.py").write_text(UPDATER)
     Path("kfm.yml").write_text(CONFIG)
     done(kfm("run"), kfm("publish", "well-tiles", "--reason", "drawn"))
@@ -266,6 +268,8 @@ def test_a_file_of_tiles_is_read_in_parts(browser: Browser, kfm: Kfm) -> None:
 
 
 UPDATER = """\
+from base64 import b64decode
+
 from kfm import Output, Plan, Step, Updater
 
 
@@ -279,7 +283,7 @@ class Drawn(Updater):
         return Plan([Step(id="tiles", key=("tiles",))], complete=True)
 
     def perform(self, step, read):
-        return Output(read.bytes(0), "application/vnd.pmtiles", bbox=[-99.0, 38.0, -97.0, 39.0])
+        return Output(b64decode(next(iter(read.csv(0)))["body"]), "application/vnd.pmtiles", bbox=[-99.0, 38.0, -97.0, 39.0])
 """
 CONFIG = """\
 kfm: 1
@@ -290,7 +294,7 @@ datasets:
     license: CC0-1.0
     sensitivity: public
     updater: drawn.py:Drawn
-    sources: {tiles: {uri: wells.pmtiles, format: bytes, contract: {}}}
+    sources: {tiles: {uri: wells.csv, format: csv, contract: {columns: [{name: body, required: true}]}}}
 """
 
 

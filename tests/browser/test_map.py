@@ -294,7 +294,8 @@ datasets:
     license: CC0-1.0
     sensitivity: public
     updater: drawn.py:Drawn
-    sources: {tiles: {uri: wells.csv, format: csv, contract: {columns: [{name: body, required: true}]}}}
+    sources:
+      tiles: {uri: wells.csv, format: csv, contract: {columns: [{name: body, required: true}]}}
 """
 
 

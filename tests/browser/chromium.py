@@ -41,6 +41,17 @@ def chromium(*flags: str) -> Iterator[Browser]:
 
 
 @contextmanager
+def another(browser: Browser, *flags: str) -> Iterator[Browser]:
+    """A second browser with these flags, next to one that runs."""
+    path = next(path for name in NAMES if (path := shutil.which(name)))
+    found = browser.browser_type.launch(executable_path=path, args=["--no-sandbox", *flags])
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+@contextmanager
 def reading(browser: Browser, path: Path, **how: Any) -> Iterator[tuple[Page, list[str]]]:
     """A page opened from its file, offline, and every address that it asked for."""
     context = browser.new_context(offline=True, **how)

@@ -33,6 +33,12 @@ function styled(address) {
   });
 }
 
+async function fetched(address) {
+  const answer = await fetch(address);
+  if (!answer.ok) throw new Error("a part of the map did not load");
+  return answer;
+}
+
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const collection = (features) => ({ type: "FeatureCollection", features });
 const feature = (type, coordinates) => ({ type: "Feature", properties: {}, geometry: { type, coordinates } });
@@ -90,12 +96,26 @@ function styleOf(said, source, layers) {
   };
 }
 
+// MapLibre takes a tile that is absent for an empty one. Here it means that the dataset may not be shown any more.
+async function tileAt(address, signal, gone) {
+  const answer = await fetch(address, { signal });
+  if (answer.status === 404) gone();
+  if (!answer.ok) throw new Error("a tile did not load");
+  return { data: await answer.arrayBuffer() };
+}
+
+async function leave() {
+  const page = await fetch(location.href, { method: "HEAD", cache: "no-store" });
+  if (page.status === 404) location.reload(); // the picture may not be shown any more, either
+}
+
 // The source of the data, its layers with their kinds, and its bounds: of our own tiles, or of a file of tiles.
-async function dataOf(said, library) {
+async function dataOf(said, library, gone) {
   if (said.source === "tiles") {
+    library.addProtocol("kfm", (asked, { signal }) => tileAt(asked.url.slice("kfm://".length), signal, gone));
     const kinds = said.is_masked ? [["cells", "cells"], ["points", "points"]] : ["areas", "cells", "lines", "points"].map((name) => [name, name]);
     const inside = said.bounds[0] >= -180 && said.bounds[2] <= 180 ? { bounds: said.bounds } : {};
-    const tiles = [new URL(said.tiles, location.href).href.replaceAll("%7B", "{").replaceAll("%7D", "}")];
+    const tiles = [`kfm://${location.origin}${said.tiles}`];
     return { source: { type: "vector", tiles, minzoom: said.min_zoom, maxzoom: said.max_zoom, ...inside }, layers: kinds, bounds: said.bounds };
   }
   await loaded(figure.dataset.reader);
@@ -128,14 +148,13 @@ function wordsOf(said, isLimited) {
 }
 
 async function show() {
-  const answer = await fetch(figure.dataset.map);
-  if (!answer.ok) return;
-  const said = await answer.json();
-  if (said.source === "none") return;
-  await Promise.all([loaded(figure.dataset.library), styled(figure.dataset.style)]);
+  const said = await (await fetched(figure.dataset.map)).json();
+  if (said.source === "none") throw new Error("there is nothing to draw");
+  const { library: script, style, worker } = figure.dataset;
+  await Promise.all([loaded(script), styled(style), fetched(worker)]); // a worker that is not there fails in silence
   const library = globalThis.maplibregl;
   library.setWorkerUrl(new URL(figure.dataset.worker, location.href).href);
-  const { source, layers, bounds } = await dataOf(said, library);
+  const { source, layers, bounds } = await dataOf(said, library, () => leave().catch(() => {}));
   const picture = figure.querySelector("svg.map");
   const place = document.createElement("div");
   place.className = "live";
@@ -199,11 +218,10 @@ async function show() {
     figure.dataset.state = "map";
   });
   map.on("webglcontextlost", () => back("picture"));
-  map.on("error", ({ error }) => {
-    if (figure.dataset.state !== "map" || error?.status === 404) {
-      map.remove();
-      back("picture");
-    }
+  map.on("error", () => {
+    if (figure.dataset.state === "map") return; // what is drawn stays
+    map.remove();
+    back("picture");
   });
   map.on("load", redraw);
   dark.addEventListener("change", () => {

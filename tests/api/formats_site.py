@@ -1,4 +1,4 @@
-"""An installation with data of several formats: places as GeoJSON, tables as CSV and NDJSON, and Parquet with places."""
+"""An installation with data of several formats: GeoJSON, CSV, NDJSON, Parquet with places, and bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DATASET = """\
     extent: {{bbox: [-102.05, 36.99, -94.59, 40.0], interval: ["2025-01-01T00:00:00Z", "2025-12-31T00:00:00Z"]}}
     sources: {{seed: {{uri: seed.csv, format: csv, contract: {{columns: [{{name: county, required: true}}]}}}}}}
 """
-UPDATERS = '''\
+UPDATERS = """\
 import io
 import json
 import struct
@@ -70,7 +70,8 @@ class Gauges(Made):
         rows = []
         for number in range(3):
             east, north = point(step.id, number)
-            rows.append({"gauge": f"00{number}", "county": step.id, "note": 'say "hi",\\n\\u00e4\\u6c34' if number else "",
+            note = 'say "hi",\\n\\u00e4\\u6c34' if number else ""
+            rows.append({"gauge": f"00{number}", "county": step.id, "note": note,
                          "rain_mm": "" if number == 1 else f"{number}.50", "longitude": east, "latitude": north})
         return Output.csv(rows)
 
@@ -109,7 +110,7 @@ class Pictures(Made):
 class Springs(Made):
     def perform(self, step, read):
         return Output.csv([{"name": "CANARY", "longitude": "EAST", "latitude": "38.1"}])
-'''.replace("CANARY", CANARY).replace("EAST", ABOVE)
+""".replace("CANARY", CANARY).replace("EAST", ABOVE)
 
 
 def make(folder: Path) -> None:

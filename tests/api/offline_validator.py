@@ -1,5 +1,5 @@
-"""The real `stac-api-validator` without a network: schemas come from the files that KFM ships, and a request to anything
-but loopback or those schemas fails and is kept."""
+"""The real `stac-api-validator` without a network: schemas come from the files that KFM ships. A request to anything
+else but loopback fails and is kept."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from kfm.api import (
     static_routes,
     steward_routes,
     story_routes,
+    table_routes,
     version_routes,
 )
 from kfm.api.contract_routes import with_contract
@@ -28,6 +29,7 @@ ROUTES = with_contract(
         *now_routes.ROUTES,
         *ledger_routes.ROUTES,
         *version_routes.ROUTES,
+        *table_routes.ROUTES,
         *steward_routes.ROUTES,
         *story_routes.ROUTES,
         *static_routes.ROUTES,

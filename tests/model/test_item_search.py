@@ -97,11 +97,11 @@ def test_every_mistake_of_a_get_names_its_parameter_and_quotes_no_value(name: st
     [
         ("bbox", ["1,2,3,4", [1, 2, 3, True], [1, 2, 3, "4"], [float("nan"), 0, 1, 1], [10**400, 0, 1, 1], {}, 5]),
         ("datetime", [5, [], {}, ["2020-01-01T00:00:00Z"]]),
-        ("ids", ["a", [], [5], [""], ["\ud800"], [["a"]], {}]),
+        ("ids", ["", [], [5], [""], ["\ud800"], [["a"]], {}]),
         ("limit", [True, 1.5, "10", 0, -5, [], -(10**40)]),
         ("sortby", ["id", {}, [], ["id"], [{"field": "id", "direction": "up"}], [{"field": 5}],
                     [{"field": "id", "x": 1}], [{}], [{"field": []}], [{"field": "id", "direction": []}]]),
-        ("fields", ["id", [], {"include": "id"}, {"include": [5]}, {"only": []}, {"exclude": ["x"] * 201}]),
+        ("fields", [None, "id", [], {"include": "id"}, {"include": [5]}, {"only": []}, {"exclude": ["x"] * 201}]),
         ("filter", [5, "x", []]),
         ("filter-lang", [5, []]),
         ("filter-crs", [5, []]),
@@ -140,28 +140,33 @@ ITEM = {
     "assets": {"data": {"href": "x", "title": "t"}, "thumbnail": {"href": "y"}},
     "properties": {"datetime": "2020-01-01T00:00:00Z", "created": "x", "eo:cloud_cover": 5, "a": {"b": 1, "c": 2}},
 }  # fmt: skip
-DEFAULT = {name: ITEM[name] for name in ITEM if name not in ("stac_extensions", "properties")}
-TIME_ALONE = {"datetime": "2020-01-01T00:00:00Z"}
+NAMED = {name: ITEM[name] for name in ("type", "id", "stac_version", "collection")}
+TIME_ALONE = {"properties": {"datetime": "2020-01-01T00:00:00Z"}}
+DEFAULT = {**{name: ITEM[name] for name in ITEM if name != "stac_extensions"}, **TIME_ALONE}
+
+
+def without(item: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in item.items() if name not in names}
 
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
         (None, ITEM),
-        ("", {**DEFAULT, "properties": TIME_ALONE}),
-        ("id,properties.created", {**DEFAULT, "properties": {**TIME_ALONE, "created": "x"}}),
-        ("eo:cloud_cover", {**DEFAULT, "properties": {**TIME_ALONE, "eo:cloud_cover": 5}}),
+        ("", DEFAULT),
+        ("id,properties.created", {**NAMED, "properties": {"created": "x"}}),
+        ("eo:cloud_cover", {**NAMED, "properties": {"eo:cloud_cover": 5}}),
         ("properties,-properties.datetime,-properties.a.b", {
-            **DEFAULT, "properties": {"created": "x", "eo:cloud_cover": 5, "a": {"c": 2}}}),
-        ("properties.a.c", {**DEFAULT, "properties": {**TIME_ALONE, "a": {"c": 2}}}),
+            **NAMED, "properties": {"created": "x", "eo:cloud_cover": 5, "a": {"c": 2}}}),
+        ("properties.a.c", {**NAMED, "properties": {"a": {"c": 2}}}),
         ("-geometry,-assets.thumbnail", {
-            **{name: value for name, value in DEFAULT.items() if name != "geometry"},
-            "assets": {"data": ITEM["assets"]["data"]}, "properties": TIME_ALONE}),  # type: ignore[index]
-        ("geometry,-geometry,nothing.at.all,-nothing", {
-            **{name: value for name, value in DEFAULT.items() if name != "geometry"}, "properties": TIME_ALONE}),
-        ("properties,-properties", DEFAULT),
-        ("id.x.y,properties.created.x", {**DEFAULT, "properties": TIME_ALONE}),
-        ("stac_extensions", {**DEFAULT, "stac_extensions": [], "properties": TIME_ALONE}),
+            **without(ITEM, "geometry"), "assets": {"data": ITEM["assets"]["data"]}}),  # type: ignore[index]
+        ("geometry,-geometry,nothing.at.all,-nothing", {**NAMED, "geometry": ITEM["geometry"]}),
+        ("properties.created,-properties", {**NAMED, "properties": {"created": "x"}}),
+        ("bbox,-id", without({**NAMED, "bbox": ITEM["bbox"]}, "id")),
+        ("properties,-properties", {**NAMED, "properties": ITEM["properties"]}),
+        ("id.x.y,properties.created.x", NAMED),
+        ("stac_extensions", {**NAMED, "stac_extensions": []}),
     ],
 )  # fmt: skip
 def test_chosen_fields_are_those_of_the_extension(text: str | None, wanted: dict[str, Any]) -> None:
@@ -169,8 +174,22 @@ def test_chosen_fields_are_those_of_the_extension(text: str | None, wanted: dict
     choice = None if text is None else get(fields=text).fields
     assert apply_fields(ITEM, choice) == wanted
     assert json.dumps(ITEM) == before
+
+
+def test_a_choice_that_only_excludes_starts_from_the_whole_item() -> None:
     assert get(fields="id,-geometry").fields == FieldChoice(include=("id",), exclude=("geometry",))
-    assert search_by_post({"fields": {}}).fields == FieldChoice()
+    whole = search_by_post({"fields": {"exclude": ["geometry"]}}).fields
+    assert whole == get(fields="-geometry").fields == FieldChoice(exclude=("geometry",), from_all=True)
+    assert apply_fields(ITEM, whole) == without(ITEM, "geometry")
+    for include in ([], None):
+        least = search_by_post({"fields": {"exclude": ["geometry"], "include": include}}).fields
+        assert apply_fields(ITEM, least) == without(DEFAULT, "geometry")
+    for empty in ({}, {"include": None, "exclude": None}, {"include": [], "exclude": []}):
+        assert search_by_post({"fields": empty}).fields == FieldChoice()
+
+
+def test_one_name_counts_as_a_list_of_it() -> None:
+    assert search_by_post({"collections": "c", "ids": "i"}) == search_by_post({"collections": ["c"], "ids": ["i"]})
 
 
 def test_an_item_is_indexed_by_its_times_its_box_and_its_scalars() -> None:

@@ -91,6 +91,10 @@ def test_every_mistake_is_named_by_its_place_and_no_value_is_quoted(document: ob
     assert SECRET not in str(problem.value) or SECRET.encode() in names
 
 
+def test_between_takes_its_bounds_in_a_list_too_as_drafts_of_cql2_had_it() -> None:
+    assert parse_filter(op("between", CLOUD, [0, 50]), FIELDS) == parse_filter(op("between", CLOUD, 0, 50), FIELDS)
+
+
 def test_the_bounds_are_just_inside() -> None:
     parse_filter(nested(15), FIELDS)
     parse_filter(op("and", *[True] * 199), FIELDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from functools import partial
 
 from kfm.api.problems import HttpProblem, not_found
@@ -62,14 +63,19 @@ def public_file(view: View, call: Call) -> Answer:
     found = file_at(view.session, at, f"datasets/{at.dataset}/{call.path['path']}")
     if found is None:
         raise not_found()
+    return sent(view, call, at.dataset, found)
+
+
+def sent(view: View, call: Call, dataset: str, found: FoundFile, more: tuple[tuple[str, str], ...] = ()) -> Answer:
+    """Answer with a file, or the part of it that was asked for, as long as its version may be shown."""
     start, size, status, headers = _part(call, found)
     if found.body is not None:
-        body = iter([found.body[start : start + size]])
+        body = pieces(io.BytesIO(found.body), start, size)
     else:
         body = pieces(view.session.objects.open(found.digest), start, size)
-    goes_on = partial(_still_shown, at.dataset, found.version, view.audience)
+    goes_on = partial(_still_shown, dataset, found.version, view.audience)
     stream = Stream(size, body, goes_on)
-    return Answer(stream, found.media_type, status, (*headers, APART), f'"{found.digest[7:39]}"')
+    return Answer(stream, found.media_type, status, (*headers, APART, *more), f'"{found.digest[7:39]}"')
 
 
 def _still_shown(dataset: str, version: str, audience: str, reading: object) -> bool:

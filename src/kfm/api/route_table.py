@@ -18,6 +18,7 @@ from kfm.api import (
     static_routes,
     steward_routes,
     story_routes,
+    table_routes,
     version_routes,
 )
 from kfm.api.contract_routes import with_contract
@@ -37,6 +38,7 @@ ROUTES = with_contract(
         *ledger_routes.ROUTES,
         *version_routes.ROUTES,
         *map_routes.ROUTES,
+        *table_routes.ROUTES,
         *steward_routes.ROUTES,
         *operation_routes.ROUTES,
         *story_routes.ROUTES,

@@ -59,7 +59,7 @@ class Parameter(NamedTuple):
         if self.kind == "whole":
             return {"type": "integer", "minimum": self.least, "maximum": self.most, "default": self.default}
         if self.kind == "choice":
-            return {"type": "string", "enum": list(self.choices), "default": self.default}
+            return {"type": "string", "enum": list(self.choices), **({"default": self.default} if self.default else {})}
         return {"type": "string", "maxLength": MOST_TEXT}
 
 

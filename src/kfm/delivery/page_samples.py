@@ -127,7 +127,7 @@ class _Found:
 
     def _place(self, values: dict[str, Any]) -> Position | None:
         if values.keys() != self._columns:
-            self._columns, self._names = frozenset(values), _coordinate_columns(values)
+            self._columns, self._names = frozenset(values), coordinate_columns(values)
         if self._names is None:
             return None
         latitude, longitude = (_number(values.get(name)) for name in self._names)
@@ -169,7 +169,7 @@ def _rings_of(cell: int) -> list[Ring]:
     return [[(x, y) for x, y in ring] for rings in parts for ring in rings]
 
 
-def _coordinate_columns(names: Iterable[str]) -> tuple[str, str] | None:
+def coordinate_columns(names: Iterable[str]) -> tuple[str, str] | None:
     """Return the names of the columns of latitude and longitude; None if there are not exactly two such names alike."""
     known = {name.strip().casefold(): name for name in names}
     for folded, name in known.items():

@@ -156,6 +156,8 @@ class _FilterParser:
             name, _ = self._property(self._arguments(args, at, op, 2)[0], f"{at}/args/0", "text")
             return Like(name, self._text(args[1], f"{at}/args/1"))
         if op == "between":
+            if isinstance(args, list) and len(args) == 2 and isinstance(args[1], list):  # as drafts of CQL2 had it
+                args = [args[0], *args[1]]
             name, kind = self._property(
                 self._arguments(args, at, op, 3)[0], f"{at}/args/0", "number", "instant", "span"
             )

@@ -92,44 +92,55 @@ def _built(body: bytes, at: int) -> tuple[dict[str, Any], int]:
     return {"type": KINDS[kind], "coordinates": [part["coordinates"] for part in parts]}, at
 
 
-def of_geojson(geometry: Any) -> bytes:
-    """Return a GeoJSON geometry as WKB without heights. Raise NoGeometry if it is none, or lies too deep."""
-    body = _written(geometry, 0)
+def of_geojson(geometry: Any, *, heights: bool = False) -> bytes:
+    """Return a GeoJSON geometry as WKB. With `heights` it keeps those of positions; else it leaves them out. Raise
+    NoGeometry if it is none, lies too deep, or would keep heights of some positions only."""
+    body = _written(geometry, 0, 3 if heights and _has_heights(geometry) else 2, exactly=heights)
     box_of(body)  # every coordinate is a finite number
     return body
 
 
-def _written(geometry: Any, depth: int) -> bytes:
+def _has_heights(geometry: Any) -> bool:
+    """Return whether the first position has a third number."""
+    within = geometry
+    while isinstance(within, dict) or (isinstance(within, list) and within and isinstance(within[0], list | dict)):
+        within = (within.get("geometries") or within.get("coordinates")) if isinstance(within, dict) else within[0]
+    return isinstance(within, list) and len(within) > 2
+
+
+def _written(geometry: Any, depth: int, size: int, *, exactly: bool) -> bytes:
     kind = geometry.get("type") if isinstance(geometry, dict) else None
     if kind not in KINDS[1:] or depth > _DEEPEST:
         raise NoGeometry("the geometry is of an unknown kind, or nested too deep")
     code = KINDS.index(kind)
-    head = pack("<BI", 1, code)
+    head = pack("<BI", 1, code + (1000 if size == 3 else 0))
     within = geometry.get("geometries" if code == 7 else "coordinates")
     if not isinstance(within, list):
         raise NoGeometry("the geometry has no coordinates")
+
+    def line(places: Any) -> bytes:
+        if not isinstance(places, list):
+            raise NoGeometry("the geometry has a line without positions")
+        return pack("<I", len(places)) + b"".join(_place(each, size, exactly=exactly) for each in places)
+
     if code == 1:
-        return head + (_place(within) if within else pack("<dd", nan, nan))
+        return head + (_place(within, size, exactly=exactly) if within else pack(f"<{size}d", *[nan] * size))
     if code == 2:
-        return head + _line(within)
+        return head + line(within)
     if code == 3:
-        return head + pack("<I", len(within)) + b"".join(map(_line, within))
+        return head + pack("<I", len(within)) + b"".join(map(line, within))
     part = KINDS[_PARTS[code]]
     parts = within if code == 7 else [{"type": part, "coordinates": each} for each in within]
-    return head + pack("<I", len(parts)) + b"".join(_written(each, depth + 1) for each in parts)
+    return head + pack("<I", len(parts)) + b"".join(_written(each, depth + 1, size, exactly=exactly) for each in parts)
 
 
-def _line(places: Any) -> bytes:
-    if not isinstance(places, list):
-        raise NoGeometry("the geometry has a line without positions")
-    return pack("<I", len(places)) + b"".join(map(_place, places))
-
-
-def _place(place: Any) -> bytes:
-    if not isinstance(place, list) or len(place) < 2 or any(type(part) not in (int, float) for part in place[:2]):
+def _place(place: Any, size: int, *, exactly: bool) -> bytes:
+    if not isinstance(place, list) or len(place) < size or any(type(part) not in (int, float) for part in place[:size]):
         raise NoGeometry("a position is not two numbers")
+    if exactly and len(place) != size:
+        raise NoGeometry("only some positions have heights")
     try:
-        return pack("<dd", place[0], place[1])
+        return pack(f"<{size}d", *place[:size])
     except OverflowError:
         raise NoGeometry("a coordinate is not a finite number") from None
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from kfm.app.serving.version_answers import VersionAnswer, VersionDifference
 
 
+_FORMATS = {"csv": "CSV", "geojson": "GeoJSON", "ndjson": "NDJSON", "parquet": "Parquet"}
+
+
 def version_page(told: VersionAnswer, differs: VersionDifference | None, around: Around) -> bytes:
     words = "the current version" if told.is_current else "a superseded version"
     lead = f'<p class="lead">{words} of {dataset_link(told.dataset)}</p>'
@@ -47,8 +50,16 @@ def _facts(told: VersionAnswer) -> Iterator[tuple[str, str]]:
     yield "By run", run_link(told.run_id)
     yield "Updater", escape(f"{told.updater} {told.updater_version}")
     yield "Files", f"{many(told.file_count, 'file')}, {size_of(told.size)}"
+    if told.row_formats:
+        yield "Rows", ", ".join(_rows(told))
     yield "Before it", version_link(told.dataset, told.before)
     yield "Lineage", f'<a href="/lineage/{escape(told.dataset)}">what it was made of</a>'
+
+
+def _rows(told: VersionAnswer) -> Iterator[str]:
+    at = f"/v1/datasets/{told.dataset}/versions/{told.version}/data"
+    for each in told.row_formats:
+        yield f'<a href="{escape(at)}?format={each}">{_FORMATS.get(each, each)}</a>'
 
 
 def _difference(found: VersionDifference) -> Iterator[str]:

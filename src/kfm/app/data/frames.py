@@ -116,7 +116,7 @@ def xarray(session: Session, found: Selection) -> Any:
 def _columns(session: Session, found: Selection, *, text: bool) -> dict[str, Sequence[Any]]:
     columns = columns_of(session, found)
     if kind_of(found) in TABLES:
-        return {name: _typed(column, text=text) for name, column in columns.items()}
+        return {name: typed(column, text=text) for name, column in columns.items()}
     return {name: _geometries(column) if name == "geometry" else _alike(column) for name, column in columns.items()}
 
 
@@ -126,15 +126,23 @@ def _alike(column: Sequence[Any]) -> Sequence[Any]:
     return [each if each is None else float(each) for each in column] if kinds == {int, float} else column
 
 
-def _typed(column: Sequence[str], *, text: bool) -> Sequence[Any]:
+def typed(column: Sequence[str], *, text: bool = False) -> Sequence[Any]:
+    """Return a text column as numbers if nothing is lost by it; with `text` it stays text. An empty cell is None."""
     distinct = set(column) - {""}
     read: Any = str
     if distinct and not text:
         if all(map(_INTEGER.fullmatch, distinct)):
             read = int
-        elif all(map(_NUMBER.fullmatch, distinct)):
+        elif all(_NUMBER.fullmatch(each) and _is_exact(each) for each in distinct):
             read = float
     return [read(each) if each else None for each in column]
+
+
+def _is_exact(number: str) -> bool:
+    """Return whether the shortest text of this number as a float has the same value: longer ones lose digits."""
+    from decimal import Decimal
+
+    return len(number) < 16 or Decimal(repr(float(number))) == Decimal(number)
 
 
 def _geometries(column: Sequence[Any]) -> Sequence[Any]:

@@ -16,7 +16,7 @@ from kfm import DISTRIBUTION
 from kfm.app.runs.queries import entries_of, exact_key, find_entry, find_version
 from kfm.app.runs.resolve import find_thing
 from kfm.app.session.protection_files import readable_objects
-from kfm.app.stewards.protected_tables import Columns, columns_in, records_of, table_of
+from kfm.app.stewards.protected_tables import Columns, columns_in, objects_of, records_of, table_of
 from kfm.errors import BadInput, Corrupt, KfmError, Unavailable
 from kfm.model.lineage_edges import ZONES
 from kfm.model.names import check_ref
@@ -123,13 +123,19 @@ def rows_by(read: Read, found: Selection) -> list[dict[str, Any]]:
     kind = kind_of(found)
     if kind in LINES | DOCUMENTS:
         return _records(read, found)
-    columns = _columns(read, found)
+    columns = columns_by(read, found)
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def records(session: Session, found: Selection) -> list[dict[str, Any]]:
     """Return the records of the JSON entries of a selection."""
     return _records(partial(bytes_of, session), found)
+
+
+def features_by(read: Read, found: Selection) -> list[dict[str, Any]]:
+    """Return the objects of the JSON entries of a selection as they are; `rows_by` returns features flattened."""
+    lines = kind_of(found) in LINES
+    return [one for entry in found.entries for one in objects_of(read(found, entry), found.name, lines=lines)]
 
 
 def _records(read: Read, found: Selection) -> list[dict[str, Any]]:
@@ -139,10 +145,11 @@ def _records(read: Read, found: Selection) -> list[dict[str, Any]]:
 
 def columns_of(session: Session, found: Selection) -> Columns:
     """Return the columns of a selection. Tables of several entries are joined; BadInput if their columns differ."""
-    return _columns(partial(bytes_of, session), found)
+    return columns_by(partial(bytes_of, session), found)
 
 
-def _columns(read: Read, found: Selection) -> Columns:
+def columns_by(read: Read, found: Selection) -> Columns:
+    """Return the columns of a selection whose bytes `read` returns, by the rules of `columns_of`."""
     kind = kind_of(found)
     if kind in LINES | DOCUMENTS:
         return columns_in(_records(read, found))

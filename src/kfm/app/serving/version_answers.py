@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from kfm.app.data.row_formats import sure_forms
 from kfm.app.data.version_diff import Point, check_may_compare
 from kfm.app.serving.dataset_answers import shown_files, shown_versions
 from kfm.app.serving.served_records import Link, ShownFile, ShownVersion
@@ -42,6 +43,7 @@ class VersionAnswer(Record, frozen=True):
     file_count: int
     size: int
     files: tuple[ShownFile, ...]
+    row_formats: tuple[str, ...]  # in which its rows can be had; there may be more
     next: str  # the cursor of the next page of files
     links: tuple[Link, ...]
     ledger_entries: int
@@ -114,11 +116,13 @@ def version_answer(
         file_count=record.entries,
         size=record.size,
         files=tuple(shown_files_of(session, shown, version, entries)),
+        row_formats=sure_forms(entry.media_type for entry in entries),
         next=str(after + limit) if after + limit < record.entries else "",
         links=(
             Link(rel="self", href=at),
             Link(rel="alternate", href=f"/versions/{shown.dataset}/{version}", type="text/html", title="the page"),
             Link(rel="dataset", href=f"/v1/datasets/{shown.dataset}"),
+            Link(rel="data", href=f"{at}/data", type="*/*", title="its rows, in the format that Accept asks for"),
             Link(rel="run", href=f"/v1/runs/{record.run_id}"),
         ),
         ledger_entries=index,

@@ -82,6 +82,11 @@ def table_of(body: bytes, where: str, layout: Layout) -> Columns:
 
 def records_of(body: bytes, where: str, *, lines: bool) -> list[dict[str, Any]]:
     """Return the records of a JSON document or of its lines, with each feature flattened."""
+    return [flat(one) for one in objects_of(body, where, lines=lines)]
+
+
+def objects_of(body: bytes, where: str, *, lines: bool) -> list[dict[str, Any]]:
+    """Return the objects of a JSON document or of its lines: features and records as they are."""
     if lines:
         numbered = enumerate(body.splitlines(), 1)
         records = [decode(line, f"{where}, line {number}") for number, line in numbered if line.strip()]
@@ -90,7 +95,7 @@ def records_of(body: bytes, where: str, *, lines: bool) -> list[dict[str, Any]]:
         records = whole.get("features", [whole]) if isinstance(whole, dict) else whole
     if not isinstance(records, list) or not all(isinstance(one, dict) for one in records):
         raise BadInput(f"{where} is no list of records", hint="give a list of objects, or a collection of features")
-    return [_flat(one) for one in records]
+    return records
 
 
 def columns_in(records: list[dict[str, Any]]) -> Columns:
@@ -99,7 +104,7 @@ def columns_in(records: list[dict[str, Any]]) -> Columns:
     return {name: [one.get(name) for one in records] for name in names}
 
 
-def _flat(record: dict[str, Any]) -> dict[str, Any]:
+def flat(record: dict[str, Any]) -> dict[str, Any]:
     """Return a feature's properties, id and geometry as one record; other records as they are."""
     if record.get("type") != "Feature":
         return record

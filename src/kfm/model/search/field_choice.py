@@ -6,9 +6,11 @@ from typing import Any
 
 from kfm.model.records import Record
 
-# What is added to every choice, so that what is returned is a STAC item unless the choice takes something away.
-ALWAYS = ("id", "type", "stac_version", "collection", "geometry", "bbox", "links", "assets", "properties.datetime",
-          "properties.start_datetime", "properties.end_datetime")  # fmt: skip
+# What tells which item it is: a choice that names fields to include gets these, too.
+NAMED = ("id", "type", "stac_version", "collection")
+# What an empty choice stands for: a STAC item with little in it.
+DEFAULT = (*NAMED, "geometry", "bbox", "links", "assets", "properties.datetime", "properties.start_datetime",
+           "properties.end_datetime")  # fmt: skip
 _OF_ITEMS = frozenset({"id", "type", "stac_version", "stac_extensions", "collection", "geometry", "bbox", "links",
                        "assets", "properties"})  # fmt: skip
 
@@ -16,18 +18,28 @@ _OF_ITEMS = frozenset({"id", "type", "stac_version", "stac_extensions", "collect
 class FieldChoice(Record, frozen=True):
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    from_all: bool = False  # nothing is said about what to include: the whole item, without what is excluded
 
 
 def apply_fields(item: dict[str, Any], fields: FieldChoice | None) -> dict[str, Any]:
-    """Return the chosen fields of an item, and those that every item has. A field that the item does not have is left
-    out without an error. The item itself is not changed."""
+    """Return the chosen fields of an item. A field that the item does not have is left out without an error, and one
+    that is both included and excluded is there. The item itself is not changed."""
     if fields is None:
         return item
+    included = [_path(item, name) for name in fields.include]
     chosen: dict[str, Any] = {}
-    for name in (*ALWAYS, *fields.include):
-        _take(item, chosen, _path(item, name))
+    if fields.from_all:
+        chosen = item
+    elif included:
+        for path in (*([name] for name in NAMED), *included):
+            _take(item, chosen, path)
+    else:
+        for name in DEFAULT:
+            _take(item, chosen, _path(item, name))
     for name in fields.exclude:
-        chosen = _without(chosen, _path(item, name))
+        path = _path(item, name)
+        if not any(each[: len(path)] == path for each in included):
+            chosen = _without(chosen, path)
     return chosen
 
 
@@ -40,17 +52,17 @@ def _path(item: dict[str, Any], name: str) -> list[str]:
 
 
 def _take(source: dict[str, Any], target: dict[str, Any], path: list[str]) -> None:
-    for n, name in enumerate(path):
-        if name not in source:
+    """Copy the field at a path. A field that is not there leaves no empty object behind."""
+    value: Any = source
+    for name in path:
+        if not isinstance(value, dict) or name not in value:
             return
-        value = source[name]
-        if n == len(path) - 1 or not isinstance(value, dict):
-            if n == len(path) - 1:
-                target[name] = value
+        value = value[name]
+    for name in path[:-1]:
+        if target.get(name) is source[name]:  # it is chosen as a whole
             return
-        if target.get(name) is value:  # it is chosen as a whole
-            return
-        source, target = value, target.setdefault(name, {})
+        source, target = source[name], target.setdefault(name, {})
+    target[path[-1]] = value
 
 
 def _without(value: dict[str, Any], path: list[str]) -> dict[str, Any]:

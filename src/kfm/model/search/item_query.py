@@ -35,6 +35,11 @@ FIELDS: dict[str, FieldType] = {
     "kfm:id": "text",
     "kfm:run_id": "text",
     "table:row_count": "number",
+    # Clients of several catalogs filter by these. An item without them is not found, and the search is no error.
+    "eo:cloud_cover": "number",
+    "gsd": "number",
+    "platform": "text",
+    "mission": "text",
 }
 
 

@@ -86,6 +86,8 @@ def search_by_post(
         raise BadInput("the search is not an object", hint='write a JSON object such as {"limit": 10}')
     for name in document:
         _check_name(name, known)
+    if document.get("fields", {}) is None:
+        raise _mistake("fields", "is null", "leave it out, or write {} for the fields that every item has")
     return _search({name: value for name, value in document.items() if value is not None}, fields)
 
 
@@ -142,6 +144,8 @@ def _bbox(value: Any) -> Box:
 
 
 def _names(name: str, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str) and value:  # some clients write one name without the list around it
+        value = [value]
     if not isinstance(value, list) or not value:
         raise _mistake(name, "is not a list with something in it", "write at least one name, or leave it out")
     if len(value) > MOST_NAMES:
@@ -236,7 +240,7 @@ def _signed_fields(text: str) -> dict[str, list[str]]:
     for each in text.split(",", MOST_FIELDS) if text.strip() else ():
         said = _signed(each, "+")
         chosen["exclude" if said["direction"] == "desc" else "include"].append(said["field"])
-    return chosen
+    return {name: names for name, names in chosen.items() if names}
 
 
 def _fields(value: Any) -> FieldChoice:
@@ -249,4 +253,5 @@ def _fields(value: Any) -> FieldChoice:
             raise _mistake("fields", f"is not a choice of at most {MOST_FIELDS} fields", hint)
         if not all(isinstance(each, str) and 0 < len(each) <= MOST_TEXT for each in names):
             raise _mistake("fields", "holds something that is no name of a field", hint)
-    return FieldChoice(include=tuple(lists[0]), exclude=tuple(lists[1]))
+    from_all = "include" not in value and bool(lists[1])
+    return FieldChoice(include=tuple(lists[0]), exclude=tuple(lists[1]), from_all=from_all)

@@ -283,8 +283,8 @@ class Drawn(Updater):
         return Plan([Step(id="tiles", key=("tiles",))], complete=True)
 
     def perform(self, step, read):
-        body = b64decode(next(iter(read.csv(0)))["body"])
-        return Output(body, "application/vnd.pmtiles", bbox=[-99.0, 38.0, -97.0, 39.0])
+        (row,) = read.csv(0)
+        return Output(b64decode(row["body"]), "application/vnd.pmtiles", bbox=[-99.0, 38.0, -97.0, 39.0])
 """
 CONFIG = """\
 kfm: 1

@@ -21,6 +21,7 @@ from tests.seeded.gc_bugs import COLLECTIONS
 from tests.seeded.intervention_bugs import INTERVENTIONS
 from tests.seeded.job_bugs import JOB_BUGS
 from tests.seeded.lineage_bugs import LINEAGE
+from tests.seeded.map_bugs import MAP_BUGS
 from tests.seeded.mended import MENDED
 from tests.seeded.move_bugs import MOVES
 from tests.seeded.notice_bugs import NOTICE_BUGS
@@ -45,6 +46,7 @@ PUBLISHED = "tests/power/test_published.py"
 BUGS: dict[str, Bug] = {
     **FORMATS,
     **LINEAGE,
+    **MAP_BUGS,
     **MENDED,
     **MOVES,
     **BACKUPS,

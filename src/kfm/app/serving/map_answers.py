@@ -17,9 +17,9 @@ from kfm.app.metadata.archive_places import places_of_public
 from kfm.app.serving.dataset_answers import content_of
 from kfm.app.serving.served_records import Link
 from kfm.model.records import Record
-from kfm.projections.map_tiles import DEEPEST, MapTiles, bounds_of
 from kfm.projections.pages.page_map import without_outliers
-from kfm.projections.tile_bytes import MEDIA_TYPE
+from kfm.projections.tiles.place_tiles import DEEPEST, PlaceTiles, bounds_of
+from kfm.projections.tiles.tile_bytes import MEDIA_TYPE
 
 if TYPE_CHECKING:
     from kfm.app.serving.shelf import Shelf, ShownDataset
@@ -56,7 +56,7 @@ class MapAnswer(Record, frozen=True):
 
 class _Known(NamedTuple):
     answer: MapAnswer  # without the outline, and of no ledger entry
-    tiles: MapTiles
+    tiles: PlaceTiles
 
 
 class MapCatalog:
@@ -127,7 +127,7 @@ def _key(shelf: Shelf, shown: ShownDataset) -> Key:
 def _made(session: Session, shown: ShownDataset) -> _Known:
     content = content_of(session, shown)
     found = content.places(CORNERS)
-    tiles, file = MapTiles(found.drawing), content.tile_path()
+    tiles, file = PlaceTiles(found.drawing), content.tile_path()
     count = found.drawing.places() - tiles.beyond
     at = f"/v1/datasets/{shown.dataset}"
     source: Literal["none", "tiles", "file"] = "file" if file else "tiles" if count > 0 else "none"

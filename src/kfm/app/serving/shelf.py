@@ -46,8 +46,12 @@ class Shelf:
     def __init__(self, session: Session, gate: ServeGate, audience: str) -> None:
         self._session = session
         self._gate = gate
-        self.audience = audience
+        self._audience = audience
         self._known: dict[str, ShownDataset | None] = {}
+
+    @property
+    def audience(self) -> str:
+        return self._audience
 
     def find(self, dataset: str) -> ShownDataset | None:
         """Return a dataset; None if there is none of that name, or if this audience may not see it."""
@@ -62,7 +66,7 @@ class Shelf:
 
     def epoch(self, shown: ShownDataset) -> str:
         """Return a text that changes with the labels and policies under which a dataset is shown."""
-        decision = self._gate.decision(shown.dataset, shown.version, CURRENT, self.audience)
+        decision = self._gate.decision(shown.dataset, shown.version, CURRENT, self._audience)
         return f"{decision.policy_digest} {decision.label_epoch}"
 
     def is_published(self, dataset: str) -> bool:
@@ -79,9 +83,9 @@ class Shelf:
         them; one user without a key list sees what is public or would be."""
         if self.find(dataset) is not None:
             return True
-        if self.audience == "single":
+        if self._audience == "single":
             return self._is_declared_public(dataset)
-        return self.audience in ("operator", "steward", "admin") and self._is_known(dataset)
+        return self._audience in ("operator", "steward", "admin") and self._is_known(dataset)
 
     def names(self) -> list[str]:
         """Return the datasets that this audience may know of, by name."""
@@ -113,4 +117,4 @@ class Shelf:
         return ShownDataset(dataset, tuple(live), moves, state.refs.at(refs.hotfix(dataset)))
 
     def _allows(self, dataset: str, version: str, status: str) -> bool:
-        return self._gate.decision(dataset, version, status, self.audience).is_yes(version)
+        return self._gate.decision(dataset, version, status, self._audience).is_yes(version)

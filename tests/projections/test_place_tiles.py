@@ -15,10 +15,10 @@ from kfm.masking import cells
 from kfm.masking.tile_grid import rings_of
 from kfm.parsing.vector_tile import Feature, layers_of
 from kfm.parsing.wkb import as_geojson
-from kfm.projections import map_tiles
-from kfm.projections.map_tiles import DEEPEST, MapTiles, bounds_of
 from kfm.projections.pages.page_map import Drawing, Position
-from kfm.projections.tile_bytes import EXTENT, LINES, POINTS, TileFeature, TileLayer, tile_bytes
+from kfm.projections.tiles import place_tiles
+from kfm.projections.tiles.place_tiles import DEEPEST, PlaceTiles, bounds_of
+from kfm.projections.tiles.tile_bytes import EXTENT, LINES, POINTS, TileFeature, TileLayer, tile_bytes
 from tests.app.derived_jobs.map_reader import fields, varints
 
 Place = tuple[int, int, int]
@@ -38,15 +38,15 @@ def tile_of(zoom: int, place: Position) -> Place:
     return zoom, int(across), int(down)
 
 
-def features(tiles: MapTiles, at: Place, layer: str) -> list[Feature]:
+def features(tiles: PlaceTiles, at: Place, layer: str) -> list[Feature]:
     return [each for one in layers_of(tiles.tile(*at)) if one.name == layer for each in one.features]
 
 
-def dots(tiles: MapTiles, at: Place) -> dict[tuple[int, int], int]:
+def dots(tiles: PlaceTiles, at: Place) -> dict[tuple[int, int], int]:
     return {place: int(dict(each.values)["n"]) for each in features(tiles, at, "points") for place in each.positions}
 
 
-def rings(tiles: MapTiles, at: Place, layer: str) -> list[list[tuple[int, int]]]:
+def rings(tiles: PlaceTiles, at: Place, layer: str) -> list[list[tuple[int, int]]]:
     """The rings of a layer. The reader of the product joins the parts of a feature, so commands are read here."""
     return [ring for each in parts(tiles.tile(*at), layer) for ring in each]
 
@@ -86,7 +86,7 @@ def test_a_point_is_within_a_unit_of_its_place_at_every_zoom() -> None:
     chance = random.Random(1)
     for _ in range(60):
         place = (chance.uniform(-180, 180), chance.uniform(-85, 85))
-        tiles = MapTiles(Drawing(points=[place]))
+        tiles = PlaceTiles(Drawing(points=[place]))
         for zoom in range(0, DEEPEST + 1, 3):
             at = tile_of(zoom, place)
             (x, y), count = dots(tiles, at).popitem()
@@ -99,7 +99,7 @@ def test_a_point_is_within_a_unit_of_its_place_at_every_zoom() -> None:
 
 def test_a_shape_covers_in_every_tile_what_it_covers_on_the_earth() -> None:
     """Whatever borders cut it: places are drawn at random and asked of the shape itself and of the tile."""
-    tiles, chance, asked = MapTiles(Drawing(areas=[[SQUARE, HOLE]])), random.Random(2), Counter[bool]()
+    tiles, chance, asked = PlaceTiles(Drawing(areas=[[SQUARE, HOLE]])), random.Random(2), Counter[bool]()
     for zoom in (0, 4, 6, 7, 9, 11):
         for _ in range(80):
             place = (chance.uniform(-99.4, -97.6), chance.uniform(37.6, 39.4))
@@ -119,7 +119,7 @@ def test_a_shape_covers_in_every_tile_what_it_covers_on_the_earth() -> None:
 def test_outer_rings_run_clockwise_and_holes_the_other_way_however_the_file_has_them() -> None:
     for outer in (SQUARE, SQUARE[::-1]):
         for hole in (HOLE, HOLE[::-1]):
-            tiles = MapTiles(Drawing(areas=[[outer, hole]]))
+            tiles = PlaceTiles(Drawing(areas=[[outer, hole]]))
             first, second = rings(tiles, tile_of(7, KANSAS), "areas")
             areas = [
                 sum(a * d - c * b for (a, b), (c, d) in zip(ring, [*ring[1:], ring[0]], strict=True))
@@ -130,7 +130,7 @@ def test_outer_rings_run_clockwise_and_holes_the_other_way_however_the_file_has_
 
 def test_a_line_goes_on_in_the_next_tile_and_no_corner_is_far_outside() -> None:
     way = [(-101.0, 37.5), (-99.0, 39.5), (-97.0, 37.5), (-95.0, 39.5)]
-    tiles = MapTiles(Drawing(ways=[way]))
+    tiles = PlaceTiles(Drawing(ways=[way]))
     found = 0
     for column in range(55, 62):
         for row in range(96, 101):
@@ -150,7 +150,7 @@ def test_a_line_goes_on_in_the_next_tile_and_no_corner_is_far_outside() -> None:
 
 def test_what_is_smaller_than_a_pixel_is_a_dot_and_grows_to_its_shape() -> None:
     tiny = [[(-98.5, 38.5), (-98.4999, 38.5), (-98.4999, 38.5001), (-98.5, 38.5)]]
-    tiles = MapTiles(Drawing(areas=[tiny, tiny]))
+    tiles = PlaceTiles(Drawing(areas=[tiny, tiny]))
     at = tile_of(4, KANSAS)
     assert rings(tiles, at, "areas") == [] and list(dots(tiles, at).values()) == [2]
     assert len(rings(tiles, tile_of(14, KANSAS), "areas")) == 2 and dots(tiles, tile_of(14, KANSAS)) == {}
@@ -159,33 +159,33 @@ def test_what_is_smaller_than_a_pixel_is_a_dot_and_grows_to_its_shape() -> None:
 def test_no_tile_has_more_than_its_limits_and_says_so_and_every_place_is_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(map_tiles, "MOST_DOTS", 300)
-    monkeypatch.setattr(map_tiles, "MOST_CORNERS", 800)
+    monkeypatch.setattr(place_tiles, "MOST_DOTS", 300)
+    monkeypatch.setattr(place_tiles, "MOST_CORNERS", 800)
     chance = random.Random(3)
     points = [(chance.uniform(-102, -95), chance.uniform(37, 40)) for _ in range(4_000)]
-    tiles = MapTiles(Drawing(points=points))
+    tiles = PlaceTiles(Drawing(points=points))
     for at in ((0, 0, 0), (5, 7, 12), tile_of(6, KANSAS)):
         own = dots(tiles, at)
         inner = sum(tile_of(at[0], point) == at for point in points)
         assert 0 < len(own) <= 300 and sum(own.values()) == inner
     assert {"limited"} <= {name for one in features(tiles, (5, 7, 12), "points") for name, _ in one.values}
-    alone = MapTiles(Drawing(points=points[:50]))
+    alone = PlaceTiles(Drawing(points=points[:50]))
     assert "limited" not in {name for one in features(alone, (5, 7, 12), "points") for name, _ in one.values}
 
     wheel = [(math.cos(n / 100) * 3 - 98, math.sin(n / 100) * 1.5 + 38.5) for n in range(629)]
-    many = MapTiles(Drawing(ways=[[(x + n / 50, y) for x, y in wheel] for n in range(8)]))
+    many = PlaceTiles(Drawing(ways=[[(x + n / 50, y) for x, y in wheel] for n in range(8)]))
     for at in ((0, 0, 0), (5, 7, 12), tile_of(6, (-95.0, 38.5))):
         drawn = rings(many, at, "lines")
         assert 0 < sum(map(len, drawn)) <= 800
 
 
 def test_the_smallest_shapes_are_left_out_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(map_tiles, "MOST_CORNERS", 8)
+    monkeypatch.setattr(place_tiles, "MOST_CORNERS", 8)
     small = [[(x / 4 - 73.9, y / 4 + 28.8) for x, y in SQUARE]]
-    tiles = MapTiles(Drawing(areas=[small, [SQUARE]]))
+    tiles = PlaceTiles(Drawing(areas=[small, [SQUARE]]))
     at = tile_of(6, KANSAS)
     assert len(rings(tiles, at, "areas")) == 2
-    monkeypatch.setattr(map_tiles, "MOST_CORNERS", 6)
+    monkeypatch.setattr(place_tiles, "MOST_CORNERS", 6)
     (left,) = features(tiles, at, "areas")
     assert ("limited", 1) in left.values
     assert max(x for x, _ in left.positions) - min(x for x, _ in left.positions) > EXTENT / 8, "the large one stays"
@@ -194,7 +194,7 @@ def test_the_smallest_shapes_are_left_out_first(monkeypatch: pytest.MonkeyPatch)
 def test_a_shape_that_is_cut_at_the_date_line_has_no_seam_there() -> None:
     east, west = ([(180.0, 10.0), (180.0, 12.0), (178.0, 12.0), (178.0, 10.0), (180.0, 10.0)],
                   [(-180.0, 10.0), (-178.0, 10.0), (-178.0, 12.0), (-180.0, 12.0), (-180.0, 10.0)])  # fmt: skip
-    tiles = MapTiles(Drawing(areas=[[east], [west]]))
+    tiles = PlaceTiles(Drawing(areas=[[east], [west]]))
     for zoom in (0, 3, 6):
         for place in ((179.9, 11.0), (-179.9, 11.0)):
             at = tile_of(zoom, place)
@@ -204,12 +204,12 @@ def test_a_shape_that_is_cut_at_the_date_line_has_no_seam_there() -> None:
                 for (a, b), (c, d) in zip(ring, [*ring[1:], ring[0]], strict=True):
                     assert not (a == c in (0, EXTENT) and b != d), "an edge along the date line"
     for zoom in (4, 9):
-        left = MapTiles(Drawing(points=[(180.0, 10.0)])), MapTiles(Drawing(points=[(-180.0, 10.0)]))
+        left = PlaceTiles(Drawing(points=[(180.0, 10.0)])), PlaceTiles(Drawing(points=[(-180.0, 10.0)]))
         assert dots(left[0], tile_of(zoom, (-180.0, 10.0))) == dots(left[1], tile_of(zoom, (-180.0, 10.0))) != {}
 
 
 def test_what_is_nearer_to_a_pole_than_the_map_reaches_is_counted_and_not_moved() -> None:
-    tiles = MapTiles(
+    tiles = PlaceTiles(
         Drawing(
             points=[(0.0, 89.9), (0.0, -90.0), (0.0, 85.0)],
             ways=[[(0.0, 86.0), (10.0, 88.0)], [(0.0, 80.0), (0.0, 90.0)]],
@@ -224,7 +224,7 @@ def test_what_is_nearer_to_a_pole_than_the_map_reaches_is_counted_and_not_moved(
 def test_a_cell_around_a_pole_is_drawn_as_far_as_the_map_reaches() -> None:
     cell = cells.cell_of(90.0, 0.0, 0)
     outline, chance, asked = list(rings_of(cell)), random.Random(5), Counter[bool]()
-    tiles = MapTiles(Drawing(cells=[outline]))
+    tiles = PlaceTiles(Drawing(cells=[outline]))
     whole = [[units(2, (x, max(-89.9, min(89.9, y)))) for x, y in ring] for ring in outline]
     drawn = {column: rings(tiles, (2, column, 0), "cells") for column in range(4)}
     for _ in range(600):
@@ -257,7 +257,7 @@ def test_bounds_are_the_narrowest_also_over_the_date_line(drawing: Drawing, box:
 def test_the_same_drawing_makes_the_same_bytes() -> None:
     drawing = Drawing(points=[(1.0, 2.0), (3.0, 4.0)], areas=[[SQUARE, HOLE]])
     again = Drawing(points=[(3.0, 4.0), (1.0, 2.0)], areas=[[SQUARE, HOLE]])
-    assert MapTiles(drawing).tile(0, 0, 0) == MapTiles(again).tile(0, 0, 0)
+    assert PlaceTiles(drawing).tile(0, 0, 0) == PlaceTiles(again).tile(0, 0, 0)
 
 
 @pytest.mark.long

@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kfm.projections.pages.page_map import Drawing, Position, Ring
-from kfm.projections.tile_bytes import AREAS, EXTENT, LINES, POINTS, Corner, TileFeature, TileLayer, tile_bytes
+from kfm.projections.tiles.tile_bytes import AREAS, EXTENT, LINES, POINTS, Corner, TileFeature, TileLayer, tile_bytes
 
 DEEPEST = 14
 NORTHERNMOST = 85.05112878  # where the square map ends
@@ -45,7 +45,7 @@ class _Shape(NamedTuple):
     holes: bool  # rings after the first one are holes
 
 
-class MapTiles:
+class PlaceTiles:
     """The tiles of one drawing."""
 
     def __init__(self, drawing: Drawing) -> None:

@@ -1,0 +1,1 @@
+"""Vector tiles of the places of a version. Pure."""

@@ -57,6 +57,9 @@ def test_a_cookie_ends_with_the_next_request_when_its_token_or_its_person_does(l
         answer = served.get(ME, headers=cookie)
         assert (answer.status, answer.data["code"]) == (401, "session.ended")
         assert answer.headers["set-cookie"].startswith("kfm_session=; Max-Age=0; "), "a browser is the public again"
+        shown = served.get("/now", headers={**cookie, "accept": "text/html,*/*;q=0.8"})
+        assert shown.status == 401 and b'<a class="get" href="/sign-in">Sign in</a>' in shown.body
+        assert shown.headers["set-cookie"] == answer.headers["set-cookie"]
         assert served.get("/sign-in", headers=cookie).status == 200, "and can sign in again"
 
 

@@ -21,6 +21,7 @@ from kfm.api import csrf
 from kfm.api.acceptance import Aside, Desk, Writing
 from kfm.api.access import Access, Caller, Rules, host_of
 from kfm.api.console.account_bar import dressed
+from kfm.api.console.sign_in_page import ended_page
 from kfm.api.correlation import Visit
 from kfm.api.forms import form_of
 from kfm.api.problems import PROBLEM, HttpProblem, Problem, as_problem, body_of, not_found
@@ -59,6 +60,7 @@ SECURITY = {
 # What may be shown can change with the next request: a cache has to ask each time.
 CACHING = {"Cache-Control": "no-cache", "Vary": "Accept, Authorization, Cookie"}
 PRIVATE = ("Cache-Control", "private, no-cache")  # of an answer that is not everybody's
+SESSION_ENDS = ("session.ended", "session.unconfirmed")  # codes that a browser gets a page about
 SIGN_IN = "sign-in"  # the tag of the routes for signing in and out
 CLOSING = frozenset({408, 413})  # the rest of the body is not read
 Asgi = Callable[..., Any]
@@ -193,6 +195,10 @@ class GovernedApp:
         except HttpProblem as told:
             if told.problem.status == 404:
                 await _rounded(began)
+            if told.problem.code in SESSION_ENDS and route.media == HTML and _takes_pages(request):
+                headers = {**SECURITY, **CACHING, **dict(told.headers)}
+                body = b"" if is_head else ended_page(told.problem.detail)
+                return Response(body, told.problem.status, headers, media_type=HTML)
             return _problem(told.problem, dict(told.headers))
         except KfmError as told:
             return _problem(as_problem(told))
@@ -270,7 +276,7 @@ class GovernedApp:
             if told.__cause__ is not None:  # it was asked just now
                 _log.error("the sign-in provider: %s", told.__cause__)
             if not route.for_strangers:
-                raise HttpProblem(503, _UNCONFIRMED, "session.unconfirmed") from None
+                raise HttpProblem(503, _UNCONFIRMED, SESSION_ENDS[1]) from None
             request.scope["kfm.credential"] = ""
 
     def _caller(self, route: ApiRoute, request: Request, session: Session) -> Caller:
@@ -284,9 +290,8 @@ class GovernedApp:
             if route.for_strangers:
                 return self._access.stranger(session, host)
             cleared = clear_cookie(is_secure=self._access.is_secure(request))
-            raise HttpProblem(
-                401, "your sign-in has ended; sign in again at /sign-in", "session.ended", (cleared,)
-            ) from None
+            words = "your sign-in has ended; sign in again at /sign-in"
+            raise HttpProblem(401, words, SESSION_ENDS[0], (cleared,)) from None
 
     def _check_csrf(self, request: Request, sent: str, view: View) -> None:
         """Check a change that a browser may have been made to send. `Authorization` is never sent by itself."""
@@ -421,6 +426,10 @@ def _headers(request: Request, *, is_head: bool) -> dict[str, str]:
 def _names(header: str, tag: str) -> bool:
     """Return whether If-None-Match names this tag."""
     return any(each.strip().removeprefix("W/") in (tag, "*") for each in header.split(","))
+
+
+def _takes_pages(request: Request) -> bool:
+    return "text/html" in request.headers.get("accept", "")
 
 
 def _problem(problem: Problem, headers: dict[str, str] | None = None) -> Response:

@@ -269,7 +269,7 @@ def _response(route: ApiRoute, status: int) -> dict[str, Any]:
     if status >= 400:
         more = {416: ("Content-Range",), 429: ("Retry-After",), 503: ("Retry-After",)}.get(status, ())
         content = {PROBLEM: {"schema": {"$ref": f"{_SCHEMAS}Problem"}}}
-        if route.media == HTML and route.tag == "sign-in":
+        if route.media == HTML and (route.tag == "sign-in" or status in (401, 503)):
             content |= {_bare(HTML): {"schema": {"type": "string"}}}
         return {"description": TITLES[status], **({"headers": _headers(*more)} if more else {}), "content": content}
     named = ["KFM-Ledger-Entries", *(["ETag"] if route.method == "GET" else [])]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from kfm.api.console.frame import Around, console_page
+from kfm.api.console.frame import Around, console_page, page
 from kfm.api.console.parts import json_link, section
 from kfm.projections.pages.page_style import time_tag
 
@@ -50,6 +50,12 @@ def signed_in_page(person: str, around: Around) -> bytes:
     request that another site caused, so the browser has to ask once more."""
     body = [f"<p>You are signed in as <strong>{escape(person)}</strong>.</p>", '<p><a href="/">Go on</a></p>']
     return console_page("Signed in", around, body)
+
+
+def ended_page(words: str) -> bytes:
+    """Return the page for a browser whose sign-in gives nothing any more, wherever it was."""
+    body = ['<div class="in one">', "<h1>Signed out</h1>", f'<p class="lead">{escape(words)}.</p>']
+    return page("Signed out", "Archive", [*body, '<p><a class="get" href="/sign-in">Sign in</a></p></div>'])
 
 
 def _with_provider(host: str) -> Iterator[str]:

@@ -7,17 +7,19 @@ at the same time or after a kill, stores nothing, and gets the same answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from kfm.api.problems import HttpProblem
 from kfm.api.routes import Answer, Call, View
+from kfm.api.run_routes import seen_by
 from kfm.app.runs.requested_operations import Kept, is_ledgered, keep_refusal
 from kfm.app.runs.trigger_inbox import SERVER, Message, accepted_request
-from kfm.app.serving.act_answers import accepted, change_request_of, stored_trigger
+from kfm.app.serving.act_answers import accepted, change_request_of, shown_problem, stored_trigger
 from kfm.errors import KfmError
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
@@ -56,11 +58,8 @@ class Desk:
 
     def __init__(self, writer: InboxWriter | None) -> None:
         self._writer = writer
-        self._slow = ThreadPoolExecutor(1, thread_name_prefix="dry-run")
+        self._alone = threading.Lock()  # one dry run at a time
         self._waiting = 0
-
-    def close(self) -> None:
-        self._slow.shutdown(wait=True, cancel_futures=True)
 
     async def written(self, body: Writing) -> Answer | None:
         """Return the answer once it is durable; None if it is to be asked for again."""
@@ -75,12 +74,29 @@ class Desk:
         """Do the work, and return the handler that answers with its result."""
         if self._waiting >= MOST_ASIDE:
             raise HttpProblem(503, "other dry runs are at work; ask again later")
-        self._waiting += 1
-        try:
-            result = await asyncio.get_running_loop().run_in_executor(self._slow, body.work)
-            return lambda view, _call: body.then(view, result)
-        finally:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Any] = loop.create_future()
+
+        def settle(result: Any) -> None:
             self._waiting -= 1
+            if not done.done():  # it is done already if the client hung up
+                done.set_result(result)
+
+        def work() -> None:
+            with self._alone:
+                try:
+                    result = body.work()
+                except Exception as problem:  # the request gets it
+                    result = problem
+            with suppress(RuntimeError):  # the server has stopped
+                loop.call_soon_threadsafe(settle, result)
+
+        self._waiting += 1
+        threading.Thread(target=work, name="dry-run", daemon=True).start()  # a server that stops does not wait for it
+        result = await done
+        if isinstance(result, Exception):
+            raise result
+        return lambda view, _call: body.then(view, result)
 
 
 def body_of(call: Call, kind: type[T]) -> T:
@@ -102,7 +118,7 @@ def ids_of(view: View, call: Call, address: str) -> tuple[str, str]:
     return digest(canonical([view.person, key])), digest(canonical([view.person, key, address, digest(call.body)]))
 
 
-def known(view: View, ids: tuple[str, str]) -> Answer | None:
+def known(view: View, ids: tuple[str, str], note: str = "") -> Answer | None:
     """Return the answer to a request that was accepted before. HttpProblem if its key was used with another body."""
     inbox = view.session.state.inbox
     first = inbox.delivery(SERVER, ids[0])
@@ -115,12 +131,21 @@ def known(view: View, ids: tuple[str, str]) -> Answer | None:
     trigger_id = first.trigger_ids[0]
     found = stored_trigger(view.session, trigger_id)
     trigger = found.trigger if isinstance(found, EndedTrigger) else found
-    return answer_of(trigger_id, change_request_of(trigger) if trigger is not None else "")
+    return answer_of(trigger_id, change_request_of(trigger) if trigger is not None else "", note)
 
 
-def answer_of(trigger_id: str, change_request: str) -> Answer:
-    said = accepted(trigger_id, change_request)
+def answer_of(trigger_id: str, change_request: str, note: str = "") -> Answer:
+    said = accepted(trigger_id, change_request, note)
     return Answer(said, status=202, headers=(("Location", said.see),))
+
+
+@contextmanager
+def discreet(view: View, dataset: str) -> Iterator[None]:
+    """Let problems say of a dataset what this person may read."""
+    try:
+        yield
+    except KfmError as problem:
+        raise shown_problem(view.session, seen_by(view), dataset, problem) from None
 
 
 def accept(
@@ -133,13 +158,15 @@ def accept(
     dataset: str,
     reason: str,
     request_id: str = "",
+    note: str = "",
 ) -> Answer:
     """Accept what `judge` returns, or keep in the ledger why it is refused, and tell the caller."""
     ids = ids_of(view, call, address)
-    if (before := known(view, ids)) is not None:
+    if (before := known(view, ids, note)) is not None:
         return before
     try:
-        kept = judge()
+        with discreet(view, dataset):
+            kept = judge()
     except KfmError as problem:
         if not is_ledgered(problem):
             raise
@@ -148,7 +175,7 @@ def accept(
     message = accepted_request(view.session.clock.now_ms(), ids, trigger, kept.objects)
 
     def then(stored: Any) -> Answer | None:
-        return answer_of(stored[0], kept.change_request) if stored is not None else None
+        return answer_of(stored[0], kept.change_request, note) if stored is not None else None
 
     return Answer(Writing(message, then))
 

@@ -88,6 +88,9 @@ def test_a_late_dataset_names_the_source_that_makes_it_late(ran: Kfm, monkeypatc
         assert "1 dataset is late" in seen and "source gauges : no new bytes since" in seen
     with console(audience="public") as server:
         assert server.data(f"/v1/datasets/{NAME}/freshness")["freshness"]["late_min"] == row["late_min"]
+        seen = words(server.page(f"/datasets/{NAME}/"))
+        assert "late since" in seen and "source gauges : no new bytes since" in seen and "at most 1d" in seen
+        assert "Rows quarantined 1" in seen and "no label restricts it" in seen and "/decisions/" not in seen
 
 
 def test_quality_schema_decisions_and_what_a_reproduction_needs(ran: Kfm, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,6 +156,9 @@ def test_of_protected_data_the_reads_show_that_it_is_and_nothing_of_it(mixed: Kf
         version = server.data("/v1/datasets/sites")["version"]
         quality = server.data(f"/v1/datasets/sites/versions/{version}/quality")
         assert quality["is_withheld"] and quality["rows"] is None and quality["result"] == "not shown"
+        page = words(server.page("/datasets/sites/"))
+        assert "not shown: the data is not plainly public" in page and "Custodian" in page
+        assert [secret for secret in secrets if secret in page] == []
     with console(audience="single") as server:
         listed = [server.get(path) for path in every if server.get(path).status == 200]
         assert len(listed) >= 9

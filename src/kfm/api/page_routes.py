@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from kfm.api.console.dataset_sections import with_sections
 from kfm.api.console.focus_page import focus_page
 from kfm.api.console.frame import framed
 from kfm.api.console.map_part import with_live_map
 from kfm.api.data_routes import shown
 from kfm.api.problems import not_found
 from kfm.api.routes import HTML, Answer, ApiRoute, Call, View
+from kfm.api.run_routes import seen_by
 from kfm.app.metadata.archive_places import places_of_public
 from kfm.app.serving.dataset_answers import content_of
+from kfm.app.serving.discretion import Discretion
 from kfm.app.serving.focus import focus
+from kfm.app.serving.freshness_answers import FreshnessRow, freshness_answer
+from kfm.app.serving.quality_answers import quality_answer
+from kfm.errors import BadInput
 from kfm.projections.dataset_pages import FrontEntry, dataset_page, front_page, small_map
 
 
@@ -36,9 +42,28 @@ def front(view: View, _call: Call) -> Answer:
 def dataset(view: View, call: Call) -> Answer:
     """Answer with the page of a dataset."""
     at = shown(view, call)
-    page = content_of(view.session, at).page()
-    body = framed(dataset_page(page, places_of_public(view.session)), at.dataset)
-    return Answer(with_live_map(body, at.dataset), HTML)
+    page, seen = content_of(view.session, at).page(), seen_by(view)
+    quality = quality_answer(view.session, seen, at, at.version, view.entries)
+    if quality is None:
+        raise not_found()
+    body = with_sections(
+        dataset_page(page, places_of_public(view.session)),
+        quality,
+        _freshness(view, seen, at.dataset),
+        page.version.made.labels,
+        is_staff=seen.is_staff,
+    )
+    return Answer(with_live_map(framed(body, at.dataset), at.dataset), HTML)
+
+
+def _freshness(view: View, seen: Discretion, dataset: str) -> FreshnessRow | None:
+    """Return the freshness of a dataset; None if nothing is declared about it, or if a file of the schedules has a
+    mistake."""
+    try:
+        found = freshness_answer(view.session, seen, dataset, view.entries)
+    except BadInput:
+        return None
+    return found.freshness if found is not None else None
 
 
 def focus_mode(view: View, call: Call) -> Answer:

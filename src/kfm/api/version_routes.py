@@ -7,7 +7,7 @@ from kfm.api.data_routes import shown
 from kfm.api.problems import not_found
 from kfm.api.routes import HTML, Answer, ApiRoute, Call, Parameter, View
 from kfm.api.run_routes import AFTER, LIMIT, around, seen_by
-from kfm.app.serving.lineage_answers import LineageAnswer, lineage_answer
+from kfm.app.serving.lineage_answers import MOST, LineageAnswer, lineage_answer
 from kfm.app.serving.version_answers import (
     RefList,
     VersionAnswer,
@@ -20,6 +20,7 @@ from kfm.app.serving.version_answers import (
 )
 
 DEPTH = Parameter("depth", "how many runs away", "whole", 1, 1, 20)
+NODES = Parameter("limit", "the most datasets and sources, the nearest first", "whole", 60, 2, MOST)
 
 
 def versions(view: View, call: Call) -> Answer:
@@ -56,7 +57,8 @@ def difference(view: View, call: Call) -> Answer:
 
 def _lineage(view: View, call: Call) -> LineageAnswer:
     at = shown(view, call)
-    return lineage_answer(view.session, seen_by(view), at.dataset, at.version, call.query["depth"], view.entries)
+    depth, limit = call.query["depth"], call.query["limit"]
+    return lineage_answer(view.session, seen_by(view), at.dataset, at.version, depth, limit, view.entries)
 
 
 def lineage(view: View, call: Call) -> Answer:
@@ -87,7 +89,7 @@ ROUTES = (
     ),
     ApiRoute(
         "GET", "/v1/datasets/{name}/lineage", "lineage", "What it was made of, and what was made of it", lineage,
-        LineageAnswer, (DEPTH,),
+        LineageAnswer, (DEPTH, NODES),
     ),
     ApiRoute("GET", "/v1/refs", "refs", "Where refs lead", refs, RefList),
     ApiRoute(
@@ -95,7 +97,7 @@ ROUTES = (
         media=HTML, tag="pages",
     ),
     ApiRoute(
-        "GET", "/lineage/{name}", "lineagePage", "The page of a dataset's lineage", lineage_html, parameters=(DEPTH,),
-        media=HTML, tag="pages",
+        "GET", "/lineage/{name}", "lineagePage", "The page of a dataset's lineage", lineage_html,
+        parameters=(DEPTH, NODES), media=HTML, tag="pages",
     ),
 )  # fmt: skip

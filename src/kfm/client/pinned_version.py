@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kfm.app.data import frames, version_reader
@@ -15,9 +17,10 @@ if TYPE_CHECKING:
     import geopandas
     import pandas
     import polars
+    import pyarrow
     import xarray
 
-    from kfm.app.data.version_reader import Selection
+    from kfm.app.data.version_reader import Read, Selection
     from kfm.app.session.session import Session
     from kfm.model.records import ManifestEntry
 
@@ -38,7 +41,8 @@ class Entries(Protocol):
 
 
 class VersionReading(Displayable):
-    """A version that was requested, here or from a server: what it is, without its bytes."""
+    """A version that was requested, here or from a server. Nothing is read until one of its methods is called, which
+    then reads everything or raises."""
 
     __slots__ = ("_found", "_public")
 
@@ -63,6 +67,48 @@ class VersionReading(Displayable):
         """Return the keys of the requested entries, sorted."""
         return [entry.key for entry in self._found.entries]
 
+    @abstractmethod
+    def _reading(self) -> AbstractContextManager[tuple[Read, Selection]]:
+        """Return what reads the bytes of an entry, and the requested entries."""
+
+    def bytes(self) -> bytes:
+        """Return the bytes of the requested entry. If the version has several entries, the caller must request
+        a key."""
+        with self._reading() as (read, found):
+            return read(found, version_reader.only(found))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return rows: CSV values as text, records of NDJSON and JSON, features of GeoJSON, rows of Parquet. Several
+        entries follow each other.
+        """
+        with self._reading() as (read, found):
+            return version_reader.rows_by(read, found)
+
+    def polars(self, *, text: bool = False) -> polars.DataFrame:
+        """Return a polars frame. A CSV column becomes numeric where that loses nothing; with `text` it never does."""
+        with self._reading() as (read, found):
+            return frames.polars(read, found, text=text)
+
+    def pandas(self, *, text: bool = False) -> pandas.DataFrame:
+        """Return a pandas frame, by the same rules as `polars`."""
+        with self._reading() as (read, found):
+            return frames.pandas(read, found, text=text)
+
+    def arrow(self, *, text: bool = False) -> pyarrow.Table:
+        """Return an Arrow table, by the same rules as `polars`."""
+        with self._reading() as (read, found):
+            return frames.arrow(read, found, text=text)
+
+    def geopandas(self) -> geopandas.GeoDataFrame:
+        """Return a frame of GeoJSON or GeoParquet."""
+        with self._reading() as (read, found):
+            return frames.geopandas(read, found)
+
+    def xarray(self) -> xarray.Dataset:
+        """Return NetCDF, GeoTIFF, GRIB2 or Zarr as a dataset; tables are converted by pandas."""
+        with self._reading() as (read, found):
+            return frames.xarray(read, found)
+
     def _title(self) -> str:
         title = f"{self.dataset or 'an object'} {short(self.version)}"
         count = len(self._found.entries)
@@ -77,9 +123,7 @@ class VersionReading(Displayable):
 
 
 class Reading(VersionReading):
-    """The result of `read`. Nothing is read until one of its methods is called, which then reads everything
-    or raises.
-    """
+    """The result of `read` of an installation."""
 
     __slots__ = ("_opened",)
 
@@ -96,39 +140,10 @@ class Reading(VersionReading):
         """The ref that led to the version; empty if the caller named the version itself."""
         return self._found.ref
 
-    def bytes(self) -> bytes:
-        """Return the bytes of the requested entry. If the version has several entries, the caller must request
-        a key."""
-        entry = version_reader.only(self._found)
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[Read, Selection]]:
         with self._opened() as session:
-            return version_reader.bytes_of(session, self._found, entry)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return rows: CSV values as text, records of NDJSON and JSON, features of GeoJSON, rows of Parquet. Several
-        entries follow each other.
-        """
-        with self._opened() as session:
-            return version_reader.rows_of(session, self._found)
-
-    def polars(self, *, text: bool = False) -> polars.DataFrame:
-        """Return a polars frame. A CSV column becomes numeric where that loses nothing; with `text` it never does."""
-        with self._opened() as session:
-            return frames.polars(session, self._found, text=text)
-
-    def pandas(self, *, text: bool = False) -> pandas.DataFrame:
-        """Return a pandas frame, by the same rules as `polars`."""
-        with self._opened() as session:
-            return frames.pandas(session, self._found, text=text)
-
-    def geopandas(self) -> geopandas.GeoDataFrame:
-        """Return a frame of GeoJSON or GeoParquet."""
-        with self._opened() as session:
-            return frames.geopandas(session, self._found)
-
-    def xarray(self) -> xarray.Dataset:
-        """Return NetCDF, GeoTIFF, GRIB2 or Zarr as a dataset; tables are converted by pandas."""
-        with self._opened() as session:
-            return frames.xarray(session, self._found)
+            yield partial(version_reader.bytes_of, session), self._found
 
     def _repr_html_(self) -> str:
         """Return the table of types, and of plainly public data its first rows and a map of its places."""

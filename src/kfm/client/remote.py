@@ -6,13 +6,14 @@ their version.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from kfm.app.data import version_reader
-from kfm.app.data.version_reader import Selection
+from kfm.app.data.version_reader import Read, Selection
 from kfm.app.serving.access_answers import Me
+from kfm.app.serving.remote_events import RemoteEvents
 from kfm.app.serving.remote_server import RemoteServer
 from kfm.app.serving.remote_version import RemoteVersion, remote_version, selected
 from kfm.app.serving.served_records import DatasetAnswer, DatasetList, FocusContext
@@ -97,17 +98,10 @@ class RemoteReading(VersionReading):
     def __init__(self, found: RemoteVersion) -> None:
         self._found, self._public = found, True
 
-    def bytes(self) -> bytes:
-        """Return the bytes of the requested entry. If the version has several entries, the caller must request
-        a key."""
-        return self._found.bytes_of(version_reader.only(self._selection()))
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return rows: CSV values as text, records of NDJSON and JSON, features of GeoJSON, rows of Parquet."""
-        return version_reader.rows_by(lambda _found, entry: self._found.bytes_of(entry), self._selection())
-
-    def _selection(self) -> Selection:
-        return Selection(self.dataset, "", self.version, self._found.entries)
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[Read, Selection]]:
+        found = self._found
+        yield lambda _selection, entry: found.bytes_of(entry), Selection(self.dataset, "", self.version, found.entries)
 
 
 class Client(Displayable):
@@ -192,6 +186,17 @@ class Client(Displayable):
                 return Items(found[:limit])
             query = following
         raise Refused(f"{self.url} has pages without end", hint="give a smaller limit")
+
+    def events(self, after: int = 0, *, pause_s: float | None = None) -> RemoteEvents:
+        """Follow what happens: runs that begin and end, freeze flags. The loop over it ends with `close()` or a `with`
+        block; a lost connection is made again, and nothing that ended meanwhile is missed. `after` is the last ledger
+        entry that the caller knows; 0: from now on. `pause_s`: seconds before a new connection, else the server says.
+        """
+        if type(after) is not int or not 0 <= after < 10**9:
+            raise BadInput("after is no number of a ledger entry", hint="give `last` of the events before, or 0")
+        if pause_s is not None and not 0 <= pause_s <= 3600:
+            raise BadInput("pause_s is no time from 0 to 3600 seconds", hint="leave it out")
+        return RemoteEvents(self._server, after, pause_s)
 
     def _title(self) -> str:
         return f"server {self.url}"

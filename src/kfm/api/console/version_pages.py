@@ -7,6 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from kfm.api.console.frame import Around, console_page
+from kfm.api.console.lineage_picture import lineage_picture
 from kfm.api.console.parts import (
     dataset_link,
     json_link,
@@ -17,8 +18,7 @@ from kfm.api.console.parts import (
     table,
     version_link,
 )
-from kfm.projections.explanation import ChainLink
-from kfm.projections.pages.explanation_pictures import graph
+from kfm.app.serving.lineage_answers import MOST
 from kfm.projections.pages.page_style import many, short_digest, size_of, time_tag
 
 if TYPE_CHECKING:
@@ -89,12 +89,11 @@ def _files(told: VersionAnswer) -> Iterator[str]:
 
 def lineage_page(told: LineageAnswer, around: Around) -> bytes:
     lead = f'<p class="lead">What {dataset_link(told.dataset)} was made of, and what was made of it</p>'
-    links = _chain(told)
 
     def inside() -> Iterator[str]:
         yield '<section><h2>Picture</h2><div class="scroll picture lineage" role="region" aria-label="The lineage as a '
         yield 'graph" tabindex="0">'
-        yield graph(links, f"The lineage of {told.dataset}: the table below says the same")
+        yield lineage_picture(told)
         yield "</div></section>"
         names = {node.id: node for node in told.nodes}
         rows = (
@@ -103,10 +102,16 @@ def lineage_page(told: LineageAnswer, around: Around) -> bytes:
             if each.source in names and each.target in names
         )
         empty = "It was made of nothing that is shown here."
-        yield from section("Who reads what", table("Lineage", ("Read", "Made", "By"), rows, empty))
-        if not told.is_whole:
-            yield more(f"/lineage/{told.dataset}", {"depth": told.depth + 1}, "One run further")
-        yield json_link(f"/v1/datasets/{told.dataset}/lineage?depth={told.depth}")
+        yield from section("Who reads what", table("Lineage", ("Read", "Made", "By"), rows, empty), "edges")
+        at = f"/lineage/{told.dataset}"
+        if told.is_cut and told.limit < MOST:
+            asked: dict[str, object] = {"depth": told.depth, "limit": min(told.limit * 4, MOST)}
+            yield more(at, asked, f"More than {told.limit} datasets and sources")
+        elif told.is_cut:
+            yield '<p class="note">There is more than a page shows. Begin at a dataset nearer to what you look for.</p>'
+        elif not told.is_whole:
+            yield more(at, {"depth": told.depth + 1, "limit": told.limit}, "One run further")
+        yield json_link(f"/v1/datasets/{told.dataset}/lineage?depth={told.depth}&limit={told.limit}")
 
     return console_page(f"Lineage of {told.dataset}", around, list(inside()), lead=lead)
 
@@ -115,39 +120,3 @@ def _named(node: LineageNode) -> str:
     if node.kind == "dataset" and node.is_shown:
         return f'<a href="/lineage/{escape(node.name)}">{escape(node.name)}</a>'
     return escape(node.name)
-
-
-def _chain(told: LineageAnswer) -> list[ChainLink]:
-    """Return the nodes so that each comes after those it was made of. An edge that closes a circle is left out: two
-    datasets may have been made of versions of each other."""
-    reads: dict[str, list[str]] = {node.id: [] for node in told.nodes}
-    for edge in told.edges:
-        if edge.source in reads and edge.target in reads:
-            reads[edge.target].append(edge.source)
-    order: list[str] = []
-    left = list(reads)
-    while left:
-        ready = [each for each in left if all(read in order for read in reads[each])] or left[:1]
-        order += ready
-        left = [each for each in left if each not in ready]
-    at = {each: n for n, each in enumerate(order)}
-    nodes = {node.id: node for node in told.nodes}
-    found = []
-    for n, each in enumerate(order):
-        node = nodes[each]
-        stage = "raw" if node.kind == "source" else "derived" if each.endswith(f":{told.dataset}") else "harmonised"
-        found.append(
-            ChainLink(
-                stage=stage,  # type: ignore[arg-type]
-                id=each,
-                digest=told.version if node.name == told.dataset else "",
-                name=node.name,
-                dataset=node.name if node.kind == "dataset" else "",
-                run_id="" if node.kind == "source" else each,
-                updater="",
-                at="",
-                level="public",
-                reads=tuple(at[read] for read in reads[each] if at[read] < n),
-            )
-        )
-    return found

@@ -1,7 +1,7 @@
 """Converts data to a frame of Polars, pandas or GeoPandas, or to an xarray dataset, if that library is installed.
 
 A text column becomes numbers only if nothing is lost: `007` stays text, and so does a number that 64 bits cannot hold.
-Only an empty cell counts as missing.
+Only an empty cell counts as missing. `read` returns the bytes of an entry, from this installation or from a server.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kfm.app.data import xarray_grids
 from kfm.app.data.version_reader import (
@@ -17,20 +17,17 @@ from kfm.app.data.version_reader import (
     NETCDF,
     PARQUET,
     TABLES,
+    Read,
     Selection,
-    bytes_of,
-    columns_of,
+    columns_by,
     kind_of,
     library,
     only,
-    records,
+    records_by,
     understood,
 )
 from kfm.errors import BadInput
 from kfm.model.canonical import canonical
-
-if TYPE_CHECKING:
-    from kfm.app.session.session import Session
 
 EXTRA = "frames"
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
@@ -38,32 +35,32 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,17})?(?:[eE][+-]?[0-
 _NOT_A_FRAME = "the rows of {} do not make one frame"
 
 
-def polars(session: Session, found: Selection, *, text: bool) -> Any:
+def polars(read: Read, found: Selection, *, text: bool) -> Any:
     """Return the rows as a Polars frame. With `text`, table columns stay text."""
     pl = library("polars", EXTRA)
     if kind_of(found) == PARQUET and found.entries:
-        bodies = [io.BytesIO(bytes_of(session, found, entry)) for entry in found.entries]
+        bodies = [io.BytesIO(read(found, entry)) for entry in found.entries]
         return understood(
             lambda: pl.concat([pl.read_parquet(body) for body in bodies]), _NOT_A_FRAME.format(found.name)
         )
-    columns = _columns(session, found, text=text)
+    columns = _columns(read, found, text=text)
     return understood(
         lambda: pl.DataFrame({name: pl.Series(name, list(column), strict=True) for name, column in columns.items()}),
         _NOT_A_FRAME.format(found.name),
     )
 
 
-def pandas(session: Session, found: Selection, *, text: bool) -> Any:
+def pandas(read: Read, found: Selection, *, text: bool) -> Any:
     """Return the rows as a pandas frame. With `text`, table columns stay text."""
     pd = library("pandas", EXTRA)
     if kind_of(found) == PARQUET and found.entries:
         library("pyarrow", EXTRA)
-        bodies = [io.BytesIO(bytes_of(session, found, entry)) for entry in found.entries]
+        bodies = [io.BytesIO(read(found, entry)) for entry in found.entries]
         return understood(
             lambda: pd.concat([pd.read_parquet(body) for body in bodies], ignore_index=True),
             _NOT_A_FRAME.format(found.name),
         )
-    columns = _columns(session, found, text=text)
+    columns = _columns(read, found, text=text)
     return understood(lambda: pd.DataFrame(_for_pandas(pd, columns)), _NOT_A_FRAME.format(found.name))
 
 
@@ -77,16 +74,16 @@ def _for_pandas(pd: Any, columns: dict[str, Sequence[Any]]) -> dict[str, Any]:
     return made
 
 
-def geopandas(session: Session, found: Selection) -> Any:
+def geopandas(read: Read, found: Selection) -> Any:
     """Return GeoJSON or GeoParquet as a GeoPandas frame. BadInput for other formats."""
     gpd = library("geopandas", EXTRA)
     kind = kind_of(found)
     if kind == PARQUET:
-        body = io.BytesIO(bytes_of(session, found, only(found)))
+        body = io.BytesIO(read(found, only(found)))
         return understood(lambda: gpd.read_parquet(body), f"{found.name} cannot be read as GeoParquet")
     if kind != GEOJSON:
         raise BadInput(f"{found.name} is {kind or 'of no known type'}, not GeoJSON", hint="read it as a plain frame")
-    rows = records(session, found)
+    rows = records_by(read, found)
     shape = library("shapely.geometry", EXTRA).shape
 
     def make() -> Any:
@@ -97,24 +94,40 @@ def geopandas(session: Session, found: Selection) -> Any:
     return understood(make, _NOT_A_FRAME.format(found.name))
 
 
-def xarray(session: Session, found: Selection) -> Any:
+def arrow(read: Read, found: Selection, *, text: bool) -> Any:
+    """Return the rows as an Arrow table. With `text`, table columns stay text."""
+    pa = library("pyarrow", "parquet")
+    if kind_of(found) == PARQUET and found.entries:
+        parquet = library("pyarrow.parquet", "parquet")
+        bodies = [io.BytesIO(read(found, entry)) for entry in found.entries]
+        return understood(
+            lambda: pa.concat_tables([parquet.read_table(body) for body in bodies]), _NOT_A_FRAME.format(found.name)
+        )
+    columns = _columns(read, found, text=text)
+    return understood(
+        lambda: pa.table({name: pa.array(list(column)) for name, column in columns.items()}),
+        _NOT_A_FRAME.format(found.name),
+    )
+
+
+def xarray(read: Read, found: Selection) -> Any:
     """Return a grid, or the rows of a table, as an xarray dataset."""
     xr = library("xarray", EXTRA)
     kind = kind_of(found)
     if kind in NETCDF or kind in xarray_grids.RASTERS or kind == xarray_grids.ZARR:
-        body = bytes_of(session, found, only(found))
+        body = read(found, only(found))
         if kind in NETCDF:
             return understood(lambda: xarray_grids.of_netcdf(xr, body), f"{found.name} cannot be read as NetCDF")
         if kind == xarray_grids.ZARR:
             return understood(lambda: xarray_grids.of_zarr(xr, body), f"{found.name} cannot be read as Zarr")
         driver = xarray_grids.RASTERS[kind]
         return understood(lambda: xarray_grids.of_raster(xr, body, driver), f"{found.name} cannot be read as {driver}")
-    frame = pandas(session, found, text=False)
+    frame = pandas(read, found, text=False)
     return understood(lambda: xr.Dataset.from_dataframe(frame), _NOT_A_FRAME.format(found.name))
 
 
-def _columns(session: Session, found: Selection, *, text: bool) -> dict[str, Sequence[Any]]:
-    columns = columns_of(session, found)
+def _columns(read: Read, found: Selection, *, text: bool) -> dict[str, Sequence[Any]]:
+    columns = columns_by(read, found)
     if kind_of(found) in TABLES:
         return {name: typed(column, text=text) for name, column in columns.items()}
     return {name: _geometries(column) if name == "geometry" else _alike(column) for name, column in columns.items()}

@@ -113,23 +113,19 @@ def kind_of(found: Selection) -> str:
     return kinds.pop() if kinds else ""
 
 
-def rows_of(session: Session, found: Selection) -> list[dict[str, Any]]:
-    """Return the rows of a selection as stored, entry by entry in key order. Values of a table are text."""
-    return rows_by(partial(bytes_of, session), found)
-
-
 def rows_by(read: Read, found: Selection) -> list[dict[str, Any]]:
-    """Return the rows of a selection whose bytes `read` returns."""
+    """Return the rows of a selection as stored, entry by entry in key order. Values of a table are text."""
     kind = kind_of(found)
     if kind in LINES | DOCUMENTS:
-        return _records(read, found)
+        return records_by(read, found)
     columns = columns_by(read, found)
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def records(session: Session, found: Selection) -> list[dict[str, Any]]:
+def records_by(read: Read, found: Selection) -> list[dict[str, Any]]:
     """Return the records of the JSON entries of a selection."""
-    return _records(partial(bytes_of, session), found)
+    lines = kind_of(found) in LINES
+    return [one for entry in found.entries for one in records_of(read(found, entry), found.name, lines=lines)]
 
 
 def features_by(read: Read, found: Selection) -> list[dict[str, Any]]:
@@ -138,21 +134,11 @@ def features_by(read: Read, found: Selection) -> list[dict[str, Any]]:
     return [one for entry in found.entries for one in objects_of(read(found, entry), found.name, lines=lines)]
 
 
-def _records(read: Read, found: Selection) -> list[dict[str, Any]]:
-    lines = kind_of(found) in LINES
-    return [one for entry in found.entries for one in records_of(read(found, entry), found.name, lines=lines)]
-
-
-def columns_of(session: Session, found: Selection) -> Columns:
-    """Return the columns of a selection. Tables of several entries are joined; BadInput if their columns differ."""
-    return columns_by(partial(bytes_of, session), found)
-
-
 def columns_by(read: Read, found: Selection) -> Columns:
-    """Return the columns of a selection whose bytes `read` returns, by the rules of `columns_of`."""
+    """Return the columns of a selection. Tables of several entries are joined; BadInput if their columns differ."""
     kind = kind_of(found)
     if kind in LINES | DOCUMENTS:
-        return columns_in(_records(read, found))
+        return columns_in(records_by(read, found))
     if not found.entries:
         return {}
     if kind == PARQUET:

@@ -58,7 +58,7 @@ def lineage(session: Session, text: str, direction: Direction, depth: int = -1) 
     start = _point(session, text)
     steps: list[LineageStep] = []
     met = {start}
-    waiting = [iter(_neighbours(session, start, direction))]
+    waiting = [iter(neighbours(session, start, direction))]
     whole = True
     while waiting:
         one = next(waiting[-1], None)
@@ -80,9 +80,9 @@ def lineage(session: Session, text: str, direction: Direction, depth: int = -1) 
         if again:
             continue
         if 0 <= depth <= level:
-            whole = whole and next(iter(_neighbours(session, to, direction)), None) is None
+            whole = whole and next(iter(neighbours(session, to, direction)), None) is None
         else:
-            waiting.append(iter(_neighbours(session, to, direction)))
+            waiting.append(iter(neighbours(session, to, direction)))
     return Lineage(thing=start, direction=direction, steps=steps, whole=whole)
 
 
@@ -103,7 +103,8 @@ def _point(session: Session, text: str) -> Point:
     return Point("version", thing.dataset, thing.version)
 
 
-def _neighbours(session: Session, point: Point, direction: Direction) -> Iterator[tuple[Point, PublicRun, Point]]:
+def neighbours(session: Session, point: Point, direction: Direction) -> Iterator[tuple[Point, PublicRun, Point]]:
+    """Yield each thing that lies one run away, once, with that run. Runs are read as far as the caller asks."""
     runs = _makers(session, point) if direction == "upstream" else _users(session, point)
     seen: set[Point] = set()
     for run_id in runs:

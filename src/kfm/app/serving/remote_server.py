@@ -7,7 +7,9 @@ redirect is followed: it could carry the token elsewhere.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -82,7 +84,10 @@ class RemoteServer:
 
     def record(self, kind: type[R], path: str, query: Mapping[str, Any] | None = None) -> R:
         """Return an answer of /v1 as a record. Fields that this version does not know are left out."""
-        plain = self.json(path, query)
+        return self.converted(kind, self.json(path, query))
+
+    def converted(self, kind: type[R], plain: Any) -> R:
+        """Return a decoded answer as a record."""
         try:
             found: R = msgspec.convert(_known(msgspec.inspect.type_info(kind), plain), kind)
         except msgspec.ValidationError:
@@ -109,6 +114,14 @@ class RemoteServer:
 
     def body(self, path: str, query: Mapping[str, Any] | None = None, *, most: int) -> bytes:
         """Return the bytes at a path. Raise the error of the tree in errors.py that the server's problem names."""
+        with self.opened(path, query, most=most) as (body, _):
+            return b"".join(body.chunks())
+
+    @contextmanager
+    def opened(
+        self, path: str, query: Mapping[str, Any] | None = None, *, most: int, headers: Mapping[str, str] | None = None
+    ) -> Iterator[tuple[HttpBody, socket.socket]]:
+        """Yield the body at a path, to be read, and its connection. Raises like `body`."""
         said = {name: value for name, value in (query or {}).items() if value not in (None, "")}
         target = quote(path, safe="/:@!$&'()*+,;=~%") + (f"?{urlencode(said)}" if said else "")
         here = self._at._replace(target=target)
@@ -119,7 +132,7 @@ class RemoteServer:
         own = (f"{here.host}:{here.port}" if ":" not in here.host else f"[{here.host}]:{here.port}",)
         with connect(here, own, budget, resolve=self._resolve, dial=dial_tcp, tls=self._tls) as sock:
             wire = Wire(sock, budget)
-            wire.send(self._question(here))
+            wire.send(self._question(here, headers or {}))
             stream = io.BufferedReader(wire, 1 << 16)
             head = read_head(stream, budget.shown)
             if 300 <= head.status < 400:
@@ -135,13 +148,13 @@ class RemoteServer:
                 raise Refused(f"{self.url} answers with {found.length} bytes; the most is {most}", hint="ask for less")
             if not found.has_end:
                 raise Refused(f"{self.url} does not say where its answer ends", hint="check the address")
-            body = b"".join(found.chunks())
-        if head.status != 200:
-            raise self._problem(head, body, path)
-        return body
+            if head.status != 200:
+                raise self._problem(head, b"".join(found.chunks()), path)
+            yield found, sock
 
-    def _question(self, here: ParsedUrl) -> bytes:
+    def _question(self, here: ParsedUrl, headers: Mapping[str, str]) -> bytes:
         lines = [f"GET {here.target} HTTP/1.1", f"Host: {here.authority}", "User-Agent: kfm", "Accept: */*"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
         if self._token is not None:
             lines.append(f"Authorization: Bearer {self._token.reveal().decode()}")
         lines += ["Accept-Encoding: identity", "Connection: close", "", ""]

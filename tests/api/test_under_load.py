@@ -208,16 +208,18 @@ class Caller:
         self.senders = senders
         self.taken: dict[str, Case] = {}  # by delivery: told 202 or 200
         self.untold: dict[str, Case] = {}  # sent, and no answer came: to be sent again
+        self.since: dict[str, float] = {}  # when each was signed: after five minutes its signature is stale
         self.again = 0
 
     def next(self, draw: random.Random) -> Case:
-        if self.untold and draw.random() < 0.5:
-            self.again += 1
-            return draw.choice(list(self.untold.values()))
-        if self.taken and draw.random() < 0.2:
-            self.again += 1
-            return draw.choice(list(self.taken.values()))
-        return self.senders.valid()
+        for known, share in ((self.untold, 0.5), (self.taken, 0.2)):
+            fresh = [name for name in list(known)[-400:] if time.monotonic() - self.since[name] < 120]
+            if fresh and draw.random() < share:
+                self.again += 1
+                return known[draw.choice(fresh)]
+        case = self.senders.valid()
+        self.since[case.effect] = time.monotonic()
+        return case
 
     async def send(self, port: int, draw: random.Random) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

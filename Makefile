@@ -62,6 +62,8 @@ bench: $(STAMP) ## measure against peers, into bench/results
 	@$(PY) bench/jobs.py
 	@$(PY) bench/bucket.py
 	@$(PY) bench/retries.py
+	@$(PY) bench/items.py
+	@$(PY) bench/api.py
 
 docs: $(STAMP) ## check that links lead somewhere and generated files are current
 	@$(PY) -m tests.project.pages

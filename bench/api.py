@@ -54,6 +54,8 @@ DATASET = """\
     sources: {rows: {uri: rows.csv, format: csv, contract: {columns: [{name: id}]}}}
 """
 UPDATER = """\
+import json
+
 from kfm import Output, Plan, Step, Updater
 
 
@@ -67,7 +69,13 @@ class Copied(Updater):
         return Plan([Step(id="all", key=("all",))])
 
     def perform(self, step, read):
-        return Output.csv(read.csv(0))
+        found = [
+            {"type": "Feature", "properties": {"id": row["id"]},
+             "geometry": {"type": "Point", "coordinates": [float(row["lon"]), float(row["lat"])]}}
+            for row in read.csv(0)
+        ]
+        body = json.dumps({"type": "FeatureCollection", "features": found}).encode()
+        return Output(body=body, media_type="application/geo+json")
 """
 STARLETTE = """\
 import json, sys, uvicorn
@@ -144,7 +152,8 @@ def install(folder: Path, total: int) -> None:
     text = "accept_weak_storage: true\ndatasets:\n" + "".join(DATASET.replace("NAME", name) for name in names)
     (folder / "kfm.yml").write_text(text)
     (folder / "copied.py").write_text(UPDATER)
-    (folder / "rows.csv").write_text("id,depth\n" + "".join(f"{n},{n}\n" for n in range(50)))
+    places = "".join(f"{n},{37 + n * 7 % 30 / 10:.3f},{-101 + n * 11 % 60 / 10:.3f}\n" for n in range(300))
+    (folder / "rows.csv").write_text(f"id,lat,lon\n{places}")
     os.chdir(folder)
     os.environ |= {"KFM_ACTOR": "bench", "KFM_REASON": "a benchmark"}
     assert kfm(["--quiet", "run"]) == 0

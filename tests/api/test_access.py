@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kfm.api import access, application
+from kfm.api import access, application, data_routes
 from kfm.api.access import MOST_KNOWN, Rules
 from kfm.api.application import GovernedApp
 from kfm.api.rate_limit import RateLimit, network_of
@@ -316,8 +316,35 @@ def test_a_token_that_is_revoked_during_a_download_ends_it(listed: Listed, monke
             listed.revoke_token(token)
         return known(self, stream, credential, caller)
 
+    monkeypatch.setattr(data_routes, "AT_ONCE", -1)  # as a large file is sent
     monkeypatch.setattr(GovernedApp, "_while_valid", revoking)
     with pytest.raises(application._Withdrawn):
         served.get(first["href"], token)
     assert asked == ["vic"]
     assert served.get(first["href"]).status == 200
+
+
+def test_a_small_file_is_answered_whole_as_of_the_entry_that_it_names(
+    listed: Listed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A version that is withdrawn, or a token that is revoked, between the answer and its bytes does not tear it."""
+    served, token = listed.served(), listed.tokens["vic"]
+    (first,) = [one for one in served.get(GAUGES, token).data["files"] if one["key"] == ["ford"]]
+    whole = served.get(first["href"], token)
+    revoked: list[int] = []
+    known = GovernedApp._response
+
+    def revoking(self: Any, *answered: Any) -> Any:
+        if not revoked:
+            revoked.append(1)
+            listed.revoke_token(token)
+            place = listed.folder / "kfm.yml"
+            place.write_text(place.read_text().replace("sensitivity: public", "sensitivity: restricted"))
+        return known(self, *answered)
+
+    monkeypatch.setattr(GovernedApp, "_response", revoking)
+    answer = served.get(first["href"], token)
+    assert revoked and (answer.status, answer.body) == (200, whole.body)
+    assert answer.headers["kfm-ledger-entries"] == whole.headers["kfm-ledger-entries"]
+    assert answer.headers["accept-ranges"] == "bytes" and answer.headers["content-length"] == str(len(whole.body))
+    assert served.get(first["href"], token).status == 401 and served.get(first["href"]).status == 404

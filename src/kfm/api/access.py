@@ -11,6 +11,7 @@ import ipaddress
 import secrets
 import threading
 from collections import OrderedDict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -39,6 +40,7 @@ MOST_KNOWN = 4096  # digests of tokens that were valid at their last request
 BEARER = (("WWW-Authenticate", 'Bearer realm="kfm"'),)
 # Headers that a proxy adds; a browser or a program on this machine sends none of them.
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
+_FORWARDED = frozenset(name.encode() for name in FORWARDED)
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -195,16 +197,21 @@ class Access:
     def _is_of_this_machine(self, address: str) -> bool:
         if self._rules.behind_proxy or self._rules.place == "open":
             return False
-        try:
-            return ipaddress.ip_address(address).is_loopback
-        except ValueError:
-            return False
+        return _is_loopback(address)
+
+
+@lru_cache(1024)
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
 
 
 def host_of(request: Request) -> str:
     """Return the host that a request names; empty if a proxy passed it on, so that it counts as nobody's machine also
     where the operator left out --behind-proxy."""
-    return "" if any(name in request.headers for name in FORWARDED) else request.headers.get("host", "")
+    return "" if any(name in _FORWARDED for name, _ in request.scope["headers"]) else request.headers.get("host", "")
 
 
 def _names_loopback(host: str) -> bool:

@@ -34,6 +34,7 @@ from kfm.app.serving.shelf import CURRENT, Shelf
 from kfm.app.sign_in.provider import settings_of
 from kfm.clock import SystemClock
 from kfm.errors import KfmError, place_of
+from kfm.parsing.lazy_regex import pattern
 
 if TYPE_CHECKING:
     from kfm.api.readers import Readers, Reading
@@ -65,6 +66,7 @@ SIGN_IN = "sign-in"  # the tag of the routes for signing in and out
 CLOSING = frozenset({408, 413})  # the rest of the body is not read
 Asgi = Callable[..., Any]
 _UNCONFIRMED = "the sign-in provider does not say whether your sign-in still holds; try again, or sign out at /sign-in"
+_PLAIN_HOST = pattern(r"[0-9A-Za-z.:\[\]-]+")
 _log = logging.getLogger("uvicorn.error")
 
 
@@ -105,6 +107,10 @@ class GovernedApp:
         self._routes = [Route(path, _endpoint(self, offered)) for path, offered in by_path.items()]
         for route in self._routes:
             route.methods = None  # the endpoint answers about methods itself
+        self._at: dict[str, list[Route]] = {}  # those whose path is always the same, unless an earlier one matches it
+        for number, route in enumerate(self._routes):
+            if "{" not in route.path and not any(e.path_regex.match(route.path) for e in self._routes[:number]):
+                self._at[route.path] = [route]
 
     def close(self) -> None:
         self._provider.close()
@@ -143,7 +149,7 @@ class GovernedApp:
         except HttpProblem as told:
             await _problem(told.problem, dict(told.headers))(scope, receive, send)
             return
-        for route in self._routes:
+        for route in self._at.get(scope["path"], self._routes):
             matched, child = route.matches(scope)
             if matched is Match.FULL:
                 scope.update(child)
@@ -472,5 +478,5 @@ async def _body(request: Request, media: str) -> bytes:
 def _base(request: Request) -> str:
     """Return the address of this server as the client named it. A Host that is no plain name counts as loopback."""
     host = request.headers.get("host", "")
-    plain = host and len(host) < 256 and all(sign.isascii() and (sign.isalnum() or sign in ".-:[]") for sign in host)
-    return f"{request.url.scheme}://{host}" if plain else "http://127.0.0.1"
+    plain = len(host) < 256 and _PLAIN_HOST.fullmatch(host)
+    return f"{request.scope['scheme']}://{host}" if plain else "http://127.0.0.1"

@@ -15,6 +15,8 @@ from kfm.app.serving.shelf import Shelf, ShownDataset
 
 # A file that is a page itself runs no script here, and sends no form.
 APART = ("Content-Security-Policy", "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+# Bytes that are sent at once, as of the ledger entry that the answer names; a longer body is asked about as it is sent.
+AT_ONCE = 1 << 16
 AFTER = Parameter("after", "the name after which the page begins")
 LIMIT = Parameter("limit", "the most entries of a page", "whole", 100, 1, 1000)
 
@@ -73,9 +75,13 @@ def sent(view: View, call: Call, dataset: str, found: FoundFile, more: tuple[tup
         body = pieces(io.BytesIO(found.body), start, size)
     else:
         body = pieces(view.session.objects.open(found.digest), start, size)
+    tag = f'"{found.digest[7:39]}"'
+    if size <= AT_ONCE:
+        whole = (*headers, ("Accept-Ranges", "bytes"), APART, *more)
+        return Answer(b"".join(body), found.media_type, status, whole, tag)
     goes_on = partial(_still_shown, dataset, found.version, view.audience)
     stream = Stream(size, body, goes_on)
-    return Answer(stream, found.media_type, status, (*headers, APART, *more), f'"{found.digest[7:39]}"')
+    return Answer(stream, found.media_type, status, (*headers, APART, *more), tag)
 
 
 def _still_shown(dataset: str, version: str, audience: str, reading: object) -> bool:

@@ -29,7 +29,7 @@ from tests.app.notices.receivers import SECRET as HOOK
 from tests.app.notices.receivers import Receiver, receiver_lines, receiving
 from tests.app.objectives.site import promise
 from tests.cli.protected import as_csv, as_geojson
-from tests.engine.installations import Answer, Installation
+from tests.engine.installations import NOW, Answer, Installation
 from tests.masking.canaries import Canary, encodings, hits, needles
 from tests.masking.forms import LAYOUTS, as_parquet, as_zip
 from tests.masking.forms import as_csv as points_as_csv
@@ -503,7 +503,7 @@ def test_no_answer_over_http_shows_a_place_or_a_site_to_any_role(part: int, site
     other = site.copied(tmp_path / "copy")
     public = sorted({row[name] for row in site.public_rows() for name in ("id", "cell")})
     searched = Searched(site.canaries + site.typed, (b"sites.csv", b"raw.csv", b"make sense"), public)
-    with serving(other.folder, "--rate", "0", **SECRET) as served:
+    with serving(other.folder, "--rate", "0", KFM_NOW=NOW, **SECRET) as served:
         shown = served.ask("/v1/datasets").text
         assert '"sites"' in shown and "vault" not in shown
         search_all(served, values, site.tokens, searched, slice(part, None, 4 * stride(3)))

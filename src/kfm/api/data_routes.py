@@ -38,6 +38,8 @@ def home(view: View, _call: Call) -> Answer:
         Link(rel="service-desc", href="/v1/openapi.json", type="application/vnd.oai.openapi+json;version=3.1"),
         Link(rel="datasets", href="/v1/datasets"),
         Link(rel="stac", href="/stac"),
+        Link(rel="dcat", href="/catalog.jsonld", type="application/ld+json"),
+        Link(rel="search", href="/v1/search"),
         Link(rel="alternate", href="/", type="text/html"),
     )
     return Answer(Home(places.title, places.description, view.entries, links))

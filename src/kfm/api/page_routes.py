@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from kfm.api.console.dataset_sections import with_sections
 from kfm.api.console.focus_page import focus_page
 from kfm.api.console.frame import framed
 from kfm.api.console.map_part import with_live_map
+from kfm.api.console.search_page import search_box
 from kfm.api.data_routes import shown
 from kfm.api.problems import not_found
 from kfm.api.routes import HTML, Answer, ApiRoute, Call, View
@@ -19,10 +22,17 @@ from kfm.app.serving.quality_answers import quality_answer
 from kfm.errors import BadInput
 from kfm.projections.dataset_pages import FrontEntry, dataset_page, front_page, small_map
 
+FOR_PROGRAMS = (
+    ("/v1/docs", "The API"),
+    ("/stac", "STAC API"),
+    ("/catalog.jsonld", "DCAT catalog"),
+)
+
 
 def front(view: View, _call: Call) -> Answer:
     """Answer with the page of all datasets."""
-    places, entries = places_of_public(view.session), []
+    # The catalogs are those of this server, not the files next to the public folder.
+    places, entries = structs.replace(places_of_public(view.session), catalog=""), []
     for one in view.shelf.all():
         page = content_of(view.session, one).page()
         said = page.version.metadata or page.version.made.metadata
@@ -36,7 +46,7 @@ def front(view: View, _call: Call) -> Answer:
                 picture=small_map(page, places),
             )
         )
-    return Answer(framed(front_page(entries, places), ""), HTML)
+    return Answer(framed(front_page(entries, places, FOR_PROGRAMS, box=search_box()), ""), HTML)
 
 
 def dataset(view: View, call: Call) -> Answer:

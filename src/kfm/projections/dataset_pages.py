@@ -131,13 +131,16 @@ def front_page(
     places: Places,
     links: Sequence[tuple[str, str]] = (),
     jsonld: Mapping[str, Any] | None = None,
+    box: str = "",
 ) -> bytes:
-    """Return the page of all datasets, by name. `jsonld` describes them for search engines."""
+    """Return the page of all datasets, by name. `jsonld` describes them for search engines. `box` is HTML below the
+    description."""
     body = [
         bar(places, ""),
         '<main><div class="hero"><div class="in">',
         f"<h1>{escape(places.title)}</h1>",
         f'<p class="lead">{escape(places.description)}</p>' if places.description else "",
+        box,
         '<ul class="tags">',
         f"<li>{many(len(entries), 'dataset')}</li>",
         *(f"<li>{each}</li>" for each in _addresses(places)),

@@ -7,7 +7,7 @@ restrict its dataset or the index. Documents of other versions are not even rank
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -84,6 +84,33 @@ class _Candidate(NamedTuple):
     model: str
 
 
+class Found(NamedTuple):
+    """What was found of the documents that may be shown."""
+
+    hits: list[SearchHit]
+    matched: int  # how many of the ranked documents fit
+    meaning: bool
+    indexes: int  # how many indexes were searched
+
+
+MayShow = Callable[[str, str], bool]  # whether a caller may see this version of a dataset
+
+
+def search_shown(session: Session, query: str, may_show: MayShow, limit: int) -> Found:
+    """Return what `search` finds in the indexes and versions that a caller may see. Nothing tells what there is besides
+    them: no document of another version is ranked or counted, and no index is named."""
+    words = words_of(query[:LONGEST])
+    indexes = [each for each in _known_indexes(session) if may_show(each.dataset, each.version)]
+    visibility = Visibility(session)
+    candidates = [
+        one
+        for each in indexes
+        for one in _candidates(session, visibility, each, may_show)[0]
+    ]  # fmt: skip
+    hits, matched, meaning = _ranked(candidates, query, words, limit) if words else ([], 0, False)
+    return Found(hits, matched, meaning, len(indexes))
+
+
 def search(session: Session, query: str, *, index: str = "", limit: int = 10) -> SearchResult:
     """Return the documents that fit these words best. BadInput if there is no such index, or no word. Nothing is shown
     of a version that is not public now, or whose dataset is restricted."""
@@ -102,6 +129,15 @@ def search(session: Session, query: str, *, index: str = "", limit: int = 10) ->
             candidates += found
             hidden += kept_back
         epochs = {each.dataset: session.state.refs.at(refs.cache_epoch(each.dataset)) for each in indexes}
+    hits, _, meaning = _ranked(candidates, query, words, limit)
+    versions = {each.alias: each.version for each in indexes}
+    return SearchResult(query=query, indexes=versions, epochs=epochs, meaning=meaning, hits=hits, hidden=hidden)
+
+
+def _ranked(
+    candidates: list[_Candidate], query: str, words: list[str], limit: int
+) -> tuple[list[SearchHit], int, bool]:
+    """Return the best documents, how many fit at all, and whether vectors were compared."""
     scores: dict[int, float] = {}
     snippets: dict[int, str] = {}
     texts = ((n, each.document.title, each.document.text) for n, each in enumerate(candidates))
@@ -112,17 +148,12 @@ def search(session: Session, query: str, *, index: str = "", limit: int = 10) ->
     for place, number in enumerate(near or ()):
         scores[number] = scores.get(number, 0.0) + 1 / (_SHARE + place)
     best = sorted(scores, key=lambda number: (-scores[number], candidates[number].document.id, number))[:limit]
-    hits = [_hit(candidates[n], snippets.get(n, ""), scores[n]) for n in best]
-    versions = {each.alias: each.version for each in indexes}
-    return SearchResult(
-        query=query, indexes=versions, epochs=epochs, meaning=near is not None, hits=hits, hidden=hidden
-    )
+    return [_hit(candidates[n], snippets.get(n, ""), scores[n]) for n in best], len(scores), near is not None
 
 
 def _indexes(session: Session, wanted: str) -> list[_Index]:
     """Return the indexes to search: the named one, or all."""
-    aliases = {ref.removeprefix(refs.search_alias("")): at for ref, at in session.state.refs.all(refs.search_alias(""))}
-    known = sorted(alias for alias, at in aliases.items() if at)
+    known = sorted(_aliases(session))
     if wanted and wanted not in known:
         close = nearest(wanted, known)
         raise BadInput(
@@ -134,9 +165,20 @@ def _indexes(session: Session, wanted: str) -> list[_Index]:
             "there is no search index yet",
             hint="declare a dataset with job: index.build_embeddings, run it and publish it",
         )
+    return _known_indexes(session, wanted)
+
+
+def _aliases(session: Session) -> dict[str, str]:
+    """Return the version that each alias of an index leads to."""
+    found = session.state.refs.all(refs.search_alias(""))
+    return {ref.removeprefix(refs.search_alias("")): at for ref, at in found if at}
+
+
+def _known_indexes(session: Session, wanted: str = "") -> list[_Index]:
+    aliases = _aliases(session)
     public = {at: refs.parse(ref).dataset for ref, at in session.state.refs.all(refs.PUBLISHED)}
     found = []
-    for alias in [wanted] if wanted else known:
+    for alias in [wanted] if wanted else sorted(aliases):
         version = aliases[alias]
         dataset = public.get(version, "")
         manifest = manifest_of(session, dataset, version) if dataset else None
@@ -145,13 +187,17 @@ def _indexes(session: Session, wanted: str) -> list[_Index]:
     return found
 
 
-def _candidates(session: Session, visibility: Visibility, index: _Index) -> tuple[list[_Candidate], list[HiddenSource]]:
+def _candidates(
+    session: Session, visibility: Visibility, index: _Index, may_show: MayShow | None = None
+) -> tuple[list[_Candidate], list[HiddenSource]]:
     """Return the documents that may be shown now, and the versions whose documents may not."""
     found: list[_Candidate] = []
     hidden: list[HiddenSource] = []
     closed = _why_hidden(session, visibility, index.dataset, index.version)
     for source in index.manifest.sources:
         why = closed or _why_hidden(session, visibility, source.dataset, source.version)
+        if may_show is not None and not may_show(source.dataset, source.version):
+            why = why or "not for this caller"
         if why:
             hidden.append(HiddenSource(alias=index.alias, dataset=source.dataset, version=source.version, why=why))
             continue

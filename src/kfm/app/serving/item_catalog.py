@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,6 +17,7 @@ from kfm.app.metadata.archive_places import archive_places
 from kfm.app.session.datasets import public_retention
 from kfm.delivery.catalog_content import Cataloguing
 from kfm.model.search.item_query import IndexedItem, indexed_item
+from kfm.projections import dcat, stac
 from kfm.store.search.item_index import ItemIndex
 
 if TYPE_CHECKING:
@@ -70,6 +71,24 @@ def collection(session: Session, shown: ShownDataset) -> dict[str, Any]:
         *_outer(found["links"]),
     ]
     return found
+
+
+def dcat_catalog(session: Session, shown: Iterable[ShownDataset]) -> dict[str, Any]:
+    """Return the DCAT catalog of these datasets, made of the records that the published one is made of. Its addresses
+    are those of the server."""
+    document = dcat.catalog((), archive_places(session.resolved, BASE))
+    document["dataset"] = [_dcat_entry(session, one) for one in shown]
+    return document
+
+
+def _dcat_entry(session: Session, shown: ShownDataset) -> dict[str, Any]:
+    entry = dict(_catalogued(session, shown).catalogued().dcat)
+    stored = f"./{stac.collection_path(shown.dataset)}"
+    served = f"{BASE}/stac/collections/{shown.dataset}"
+    entry["distribution"] = [
+        {**each, "accessURL": served} if each.get("accessURL") == stored else each for each in entry["distribution"]
+    ]
+    return entry
 
 
 def _catalogued(session: Session, shown: ShownDataset) -> Cataloguing:

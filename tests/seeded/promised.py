@@ -33,6 +33,30 @@ PROMISED: dict[str, Bug] = {
         "return ()",
         "tests/app/serving",
     ),
+    "a cache of rows over HTTP does not tell formats apart": Bug(
+        "kfm.app.serving.table_answers:_key",
+        "[__version__, form, str(rows.is_plain), *names]",
+        "[__version__, str(rows.is_plain), *names]",
+        "tests/api/test_table_routes.py",
+    ),
+    "heights are lost on the way to Parquet": Bug(
+        "kfm.app.data.table_forms:_wkb",
+        "return of_geojson(place, heights=True)",
+        "return of_geojson(place)",
+        "tests/app/serving/test_table_forms.py",
+    ),
+    "the DCAT catalog over HTTP names files of the folder": Bug(
+        "kfm.app.serving.item_catalog:_dcat_entry",
+        '{**each, "accessURL": served}',
+        "each",
+        "tests/api/test_dcat.py",
+    ),
+    "a search over HTTP counts what its caller may not see": Bug(
+        "kfm.app.data.text_search:_candidates",
+        "not may_show(source.dataset, source.version)",
+        "False",
+        "tests/app/derived_jobs/test_search_over_http.py",
+    ),
     "two publish at once": Bug(
         "kfm.sinks.folder_publisher:FilesPublisher.update_metadata",
         "        with self._turn():\n            later =",

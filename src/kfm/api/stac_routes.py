@@ -12,14 +12,13 @@ from kfm.api.data_routes import shown
 from kfm.api.problems import HttpProblem, not_found
 from kfm.api.routes import Answer, ApiRoute, Call, View
 from kfm.app.metadata.archive_places import archive_places
-from kfm.app.serving.item_catalog import BASE, QUERYABLES, collection, dcat_catalog, with_base
+from kfm.app.serving.item_catalog import BASE, DCAT_PATH, DCAT_TYPE, QUERYABLES, collection, dcat_catalog, with_base
 from kfm.model.keys import digest
 from kfm.model.search.field_choice import apply_fields
 from kfm.model.search.item_query import FIELDS, ItemQuery, Position, with_position
 from kfm.model.search.item_search import ItemSearch, search_by_get, search_by_post
 from kfm.parsing.cql2 import CONFORMANCE, FieldType
 from kfm.parsing.strict_json import decode
-from kfm.projections import dcat
 
 GEOJSON = "application/geo+json"
 _CORE = "https://api.stacspec.org/v1.0.0/"
@@ -52,7 +51,7 @@ def landing(view: View, call: Call) -> Answer:
         _link(QUERYABLES, f"{at}/queryables", "application/schema+json"),
         _link("service-desc", f"{BASE}/v1/openapi.json", "application/vnd.oai.openapi+json;version=3.1"),
         _link("service-doc", f"{BASE}/v1/docs", "text/html"),
-        _link("alternate", f"{BASE}/{dcat.PATH}", dcat.MEDIA_TYPE, "the same datasets as DCAT"),
+        _link("alternate", f"{BASE}/{DCAT_PATH}", DCAT_TYPE, "the same datasets as DCAT"),
         *(_link("child", f"{at}/collections/{one.dataset}", title=one.dataset) for one in view.shelf.all()),
     ]
     return _json(
@@ -138,7 +137,7 @@ def search_by_body(view: View, call: Call) -> Answer:
 
 def dcat_document(view: View, call: Call) -> Answer:
     """Answer with the datasets that may be shown as a DCAT catalog."""
-    return _json(call, dcat_catalog(view.session, view.shelf.all()), dcat.MEDIA_TYPE)
+    return _json(call, dcat_catalog(view.session, view.shelf.all()), DCAT_TYPE)
 
 
 def _found(view: View, call: Call, request: ItemSearch, at: str, *, by_body: bool = False) -> Answer:
@@ -208,7 +207,7 @@ def _json(call: Call, document: dict[str, Any], kind: str = "application/json") 
 ROUTES = (
     ApiRoute(
         "GET", "/catalog.jsonld", "dcatCatalog", "The datasets that may be shown, as DCAT", dcat_document,
-        media=dcat.MEDIA_TYPE,
+        media=DCAT_TYPE,
     ),
     ApiRoute("GET", "/stac", "stacHome", "The STAC API", landing, tag="stac"),
     ApiRoute("GET", "/stac/conformance", "stacConformance", "What it conforms to", conformance, tag="stac"),

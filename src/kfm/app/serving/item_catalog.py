@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kfm.app.serving.shelf import Shelf, ShownDataset
     from kfm.app.session.session import Session
 
+DCAT_PATH, DCAT_TYPE = dcat.PATH, dcat.MEDIA_TYPE
 BASE = "kfm://server"  # in stored documents, in place of the address of the server
 QUERYABLES = "http://www.opengis.net/def/rel/ogc/1.0/queryables"
 _OWN = frozenset({"root", "parent", "collection", "self", "item", "child", "items", "data"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kfm.api import (
     access_routes,
     data_routes,
+    key_routes,
     ledger_routes,
     now_routes,
     page_routes,
@@ -23,6 +24,7 @@ ROUTES = with_contract(
         *page_routes.ROUTES,
         *data_routes.ROUTES,
         *access_routes.ROUTES,
+        *key_routes.ROUTES,
         *stac_routes.ROUTES,
         *run_routes.ROUTES,
         *now_routes.ROUTES,

@@ -1,20 +1,36 @@
 """The style sheet and the modules of the console. The address of each has the digest of its bytes, so a browser may
-keep it for good."""
+keep it for good. A module names those that it imports by these addresses, too."""
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 
 MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-NAMES = ("console.css", "icon.svg", "live.js", "proof.js")
+NAMES = (
+    "browser_key.js",
+    "bytes.js",
+    "canonical_form.js",
+    "console.css",
+    "icon.svg",
+    "key_form.js",
+    "live.js",
+    "page_parts.js",
+    "proof.js",
+    "signature.js",
+)
+_IMPORTED = re.compile(rb' from "\./(\w+\.js)"')
 
 
 @cache
 def body_of(name: str) -> bytes:
     """Return the bytes of one of NAMES."""
-    return (files("kfm.api.console") / "web" / name).read_bytes()
+    stored = (files("kfm.api.console") / "web" / name).read_bytes()
+    if not name.endswith(".js"):
+        return stored
+    return _IMPORTED.sub(lambda found: b' from "%s"' % address_of(found[1].decode()).encode(), stored)
 
 
 @cache

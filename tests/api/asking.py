@@ -59,11 +59,12 @@ class Asked:
         client: str = "127.0.0.1",
         method: str = "GET",
         headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
     ) -> Reply:
         sent = {"host": host, **({"authorization": f"Bearer {token}"} if token is not None else {}), **(headers or {})}
-        return asyncio.run(self._ask(method, path, sent, client))
+        return asyncio.run(self._ask(method, path, sent, client, body))
 
-    async def _ask(self, method: str, path: str, headers: Mapping[str, str], client: str) -> Reply:
+    async def _ask(self, method: str, path: str, headers: Mapping[str, str], client: str, body: bytes) -> Reply:
         at, _, query = path.partition("?")
         scope = {
             "type": "http", "method": method, "path": at, "raw_path": at.encode(), "query_string": query.encode(),
@@ -77,7 +78,7 @@ class Asked:
             if waiting.is_set():
                 await asyncio.sleep(3600)
             waiting.set()
-            return {"type": "http.request", "body": b"", "more_body": False}
+            return {"type": "http.request", "body": body, "more_body": False}
 
         async def send(message: Any) -> None:
             messages.append(message)

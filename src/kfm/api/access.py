@@ -8,14 +8,17 @@ person look and ask; what is decided is signed.
 from __future__ import annotations
 
 import ipaddress
+import secrets
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
+from kfm.api.csrf import csrf_of
 from kfm.api.problems import HttpProblem
 from kfm.api.rate_limit import RateLimit, network_of
 from kfm.api.readers import Stamp, stamp_of
+from kfm.api.session_cookie import cookie_of
 from kfm.app.authority import keyring
 from kfm.app.authority.token_holders import digest_of_token, holder_of
 from kfm.app.session.key_list_file import FILE
@@ -63,6 +66,7 @@ class Access:
     def __init__(self, rules: Rules | None = None, limit: RateLimit | None = None) -> None:
         self._rules = rules or Rules()
         self._limit = limit if limit is not None else RateLimit()
+        self._secret = secrets.token_bytes(32)
         self._valid: OrderedDict[str, None] = OrderedDict()
         self._own = threading.Lock()
         self._lists: WeakKeyDictionary[Session, tuple[tuple[str, Stamp], Keys | None]] = WeakKeyDictionary()
@@ -72,13 +76,35 @@ class Access:
         a digest, too, which is no token's."""
         sent = request.headers.getlist("authorization")
         if not sent:
-            return ""
+            cookie = self.cookie(request)
+            return digest_of_token(cookie) if cookie else ""
         scheme, _, token = sent[0].partition(" ")
         is_bearer = scheme.lower() == "bearer"
         if self._rules.place == "open" and not is_bearer:
             return ""  # of the proxy
         is_whole = is_bearer and len(sent) == 1 and bool(token.strip())
         return digest_of_token(token.strip() if is_whole else "\x00".join(["", *sent]))
+
+    def cookie(self, request: Request) -> str:
+        """Return the cookie by which a request is signed in; empty without one, or if it has a header for that."""
+        return "" if self._rules.place == "open" or "authorization" in request.headers else cookie_of(request)
+
+    def csrf(self, request: Request, caller: Caller) -> str:
+        """Return what a change of this caller has to carry; empty if a browser adds nothing by itself that lets the
+        caller change something."""
+        if cookie := self.cookie(request):
+            return csrf_of(cookie.encode("utf-8", "replace")) if caller.person else ""
+        return csrf_of(self._secret) if caller.audience == "single" else ""
+
+    def is_secure(self, request: Request) -> bool:
+        """Return whether the caller came over TLS, which a proxy may have ended."""
+        return self._rules.behind_proxy or request.url.scheme == "https"
+
+    def stranger(self, session: Session, host: str) -> Caller:
+        """Return who asks without a token."""
+        if self._rules.place == "local" and not session.state.refs.at(refs.KEY_LIST) and _names_loopback(host):
+            return Caller("single")
+        return Caller("public")
 
     def count(self, request: Request, credential: str) -> None:
         """Count a request for its token, or for its address. HttpProblem 429 if there were too many. It is the same for
@@ -100,9 +126,7 @@ class Access:
         """Return who asks, inside the read transaction of the request. HttpProblem 401 if its token is unknown, ended,
         revoked or malformed, or if no key list can be read."""
         if not credential:
-            if self._rules.place == "local" and not session.state.refs.at(refs.KEY_LIST) and _names_loopback(host):
-                return Caller("single")
-            return Caller("public")
+            return self.stranger(session, host)
         holder = holder_of(session, self._key_list(session), credential)
         with self._own:
             if holder is None or self._rules.place == "open":

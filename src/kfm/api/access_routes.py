@@ -7,7 +7,7 @@ from kfm.app.serving.access_answers import Me
 
 
 def me(view: View, _call: Call) -> Answer:
-    return Answer(Me(person=view.person, role=view.audience, until=view.until, ledger_entries=view.entries))
+    return Answer(Me(view.person, view.audience, view.until, view.entries, view.csrf))
 
 
 ROUTES = (ApiRoute("GET", "/v1/me", "me", "Who asks: the person, the role, and until when", me, Me, tag="access"),)

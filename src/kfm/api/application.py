@@ -17,10 +17,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Route
 
+from kfm.api import csrf
 from kfm.api.access import Access, Caller, Rules, host_of
+from kfm.api.console.account_bar import dressed
 from kfm.api.correlation import Visit
+from kfm.api.forms import form_of
 from kfm.api.problems import PROBLEM, HttpProblem, Problem, as_problem, body_of, not_found
-from kfm.api.routes import Answer, ApiRoute, Call, Events, Stream, View, encoded, query_of
+from kfm.api.routes import FORM, HTML, Answer, ApiRoute, Call, Events, Stream, View, encoded, query_of
+from kfm.api.session_cookie import clear_cookie
 from kfm.app.serving.item_catalog import ItemCatalog
 from kfm.app.serving.shelf import CURRENT, Shelf
 from kfm.clock import SystemClock
@@ -28,6 +32,7 @@ from kfm.errors import KfmError, place_of
 
 if TYPE_CHECKING:
     from kfm.api.readers import Readers, Reading
+    from kfm.app.session.session import Session
     from kfm.model.ports import Log
 
 MOST_BODY = 256 * 1024
@@ -43,13 +48,14 @@ POLICY = (
 SECURITY = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # without any, a form would send the origin `null`
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 # What may be shown can change with the next request: a cache has to ask each time.
-CACHING = {"Cache-Control": "no-cache", "Vary": "Accept, Authorization"}
+CACHING = {"Cache-Control": "no-cache", "Vary": "Accept, Authorization, Cookie"}
 PRIVATE = ("Cache-Control", "private, no-cache")  # of an answer that is not everybody's
+SIGN_IN = "sign-in"  # the tag of the routes for signing in and out
 CLOSING = frozenset({408, 413})  # the rest of the body is not read
 Asgi = Callable[..., Any]
 _log = logging.getLogger("uvicorn.error")
@@ -81,6 +87,8 @@ class GovernedApp:
         self._beyond = beyond
         by_path: dict[str, dict[str, ApiRoute]] = {}
         for each in routes:
+            if self._is_open and (each.changes or each.tag == SIGN_IN):
+                continue  # the open internet changes nothing, and nobody signs in
             by_path.setdefault(each.path, {})[each.method] = each
         self._routes = [Route(path, _endpoint(self, offered)) for path, offered in by_path.items()]
         for route in self._routes:
@@ -151,6 +159,7 @@ class GovernedApp:
                 base=_base(request),
                 headers=_headers(request, is_head=is_head),
                 correlation_id=request.scope["kfm.visit"].correlation_id,
+                is_secure=self._access.is_secure(request),
             )
             found, index = await self._readers.ask(partial(self._worked, route, call, request))
         except HttpProblem as told:
@@ -192,11 +201,17 @@ class GovernedApp:
             caller = Caller(view.audience, view.person, view.until)
             credential = request.scope["kfm.credential"]
             self._throttle(request, credential, view.shelf, reading, call.path.get("name", ""), caller.audience)
+            if route.changes:
+                sent = form_of(call.body).get(csrf.FIELD, "") if route.body == FORM else ""
+                sent = sent or request.headers.get(csrf.HEADER, "")
+                self._check_csrf(request, sent, view)
             answer = route.work(view, call)
             if isinstance(answer.body, Stream):
                 answer = answer._replace(body=self._while_valid(answer.body, credential, caller))
             elif not isinstance(answer.body, Events):
                 answer = answer._replace(body=encoded(answer.body))
+            if answer.media_type == HTML and isinstance(answer.body, bytes) and not self._is_open:
+                answer = answer._replace(body=dressed(answer.body, view.csrf, view.person, view.audience))
             if caller.audience != "public" and "Cache-Control" not in dict(answer.headers):
                 answer = answer._replace(headers=(*answer.headers, PRIVATE))
             return answer, view.entries
@@ -205,12 +220,33 @@ class GovernedApp:
         """Return what the caller may see now. The one 404 if this address does not exist for the caller."""
         session = reading.session
         index = next((entry.index for entry in session.state.ledger.entries(reverse=True, limit=1)), 0)
-        caller = self._access.caller(session, request.scope["kfm.credential"], host_of(request))
+        caller = self._caller(route, request, session)
         request.scope["kfm.visit"].audience = caller.audience
         if caller.audience not in route.audiences:
             raise not_found()
         shelf = Shelf(session, reading.gate, caller.audience)
-        return View(session, shelf, self._items, caller.audience, index, caller.person, caller.until)
+        token = self._access.csrf(request, caller)
+        return View(session, shelf, self._items, caller.audience, index, caller.person, caller.until, token)
+
+    def _caller(self, route: ApiRoute, request: Request, session: Session) -> Caller:
+        """Return who asks. HttpProblem 401 for a token that is not valid, and for a cookie that is not any more."""
+        host = host_of(request)
+        try:
+            return self._access.caller(session, request.scope["kfm.credential"], host)
+        except HttpProblem:
+            if not self._access.cookie(request):
+                raise
+            if route.for_strangers:
+                return self._access.stranger(session, host)
+            cleared = clear_cookie(is_secure=self._access.is_secure(request))
+            raise HttpProblem(
+                401, "your sign-in has ended; sign in again at /sign-in", "session.ended", (cleared,)
+            ) from None
+
+    def _check_csrf(self, request: Request, sent: str, view: View) -> None:
+        """Check a change that a browser may have been made to send. `Authorization` is never sent by itself."""
+        if "authorization" not in request.headers:
+            csrf.check(request, sent, view.csrf, is_secure=self._access.is_secure(request))
 
     def _throttle(
         self, request: Request, credential: str, shelf: Shelf, reading: Reading, dataset: str, audience: str

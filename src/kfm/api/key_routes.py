@@ -12,5 +12,8 @@ def own_key(view: View, _call: Call) -> Answer:
 
 
 ROUTES = (
-    ApiRoute("GET", "/my-key", "keyPage", "The page of the key of this browser", own_key, media=HTML, tag="pages"),
-)
+    ApiRoute(
+        "GET", "/my-key", "keyPage", "The page of the key of this browser", own_key, media=HTML, tag="sign-in",
+        for_strangers=True,
+    ),
+)  # fmt: skip

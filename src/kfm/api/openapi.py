@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kfm.api.problems import PROBLEM, TITLES, Problem
-from kfm.api.routes import JSON
+from kfm.api.routes import FORM, HTML, JSON
 
 if TYPE_CHECKING:
     from kfm.api.routes import ApiRoute
@@ -32,6 +32,8 @@ _TAGS = {
     "stac": "The STAC API.",
     "pages": "Pages for people. Each shows the record that its address under /v1 answers with.",
     "contract": "This description.",
+    "access": "Who asks.",
+    "sign-in": "Signing in and out in a browser. `kfm serve --open` does not have these.",
 }
 _IN_PATHS = {
     "name": "the name of a dataset",
@@ -48,6 +50,7 @@ _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "KFM-Ledger-Entries": ("the newest ledger entry that this answer knows", {"type": "integer", "minimum": 0}),
     "Content-Range": ("which part this is, or how long the file is", {"type": "string"}),
     "Retry-After": ("seconds", {"type": "integer"}),
+    "Location": ("where to go", {"type": "string"}),
 }
 _NUMBERS = {"type": "array", "items": {"type": "number"}, "minItems": 4, "maxItems": 6}
 _TEXTS = {"type": "array", "items": {"type": "string"}}
@@ -157,7 +160,11 @@ BODIES = {"stacSearchByBody": "StacSearch"}
 
 def document(routes: Sequence[ApiRoute]) -> dict[str, Any]:
     """Return the OpenAPI document of these routes. The same routes give the same document."""
-    records = list(dict.fromkeys([Problem, *(route.answer for route in routes if route.answer is not None)]))
+    records = list(
+        dict.fromkeys(
+            [Problem, *(kind for route in routes for kind in (route.answer, route.takes) if kind is not None)]
+        )
+    )
     _, components = msgspec.json.schema_components(records, ref_template=f"{_SCHEMAS}{{name}}")
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -195,7 +202,7 @@ def has_parts(route: ApiRoute) -> bool:
 
 def statuses(route: ApiRoute) -> tuple[int, ...]:
     """Return every status that this route may answer."""
-    found = {200, *_ALWAYS, *route.problems}
+    found = {*route.successes, *_ALWAYS, *route.problems, *((403,) if route.changes else ())}
     if route.method == "GET":
         found.add(304)
     if has_parts(route):
@@ -213,7 +220,8 @@ def _operation(route: ApiRoute) -> dict[str, Any]:
         "responses": {str(status): _response(route, status) for status in statuses(route)},
     }
     if route.body:
-        schema = {"$ref": _SCHEMAS + BODIES[route.name]} if route.name in BODIES else {}
+        record = BODIES.get(route.name, route.takes.__name__ if route.takes is not None else "")
+        schema = {"$ref": _SCHEMAS + record} if record else {}
         found["requestBody"] = {"content": {_bare(route.body): {"schema": schema}}}
     return found
 
@@ -231,6 +239,9 @@ def _parameters(route: ApiRoute) -> Iterator[dict[str, Any]]:
     if route.method == "GET":
         about = "an ETag that the caller has; the answer is 304 if it is still the one"
         yield {"name": "If-None-Match", "in": "header", "description": about, "schema": {"type": "string"}}
+    if route.changes and route.body != FORM:
+        about = "`csrf` of /v1/me, from a caller who signed in with a cookie or is the one user of this machine"
+        yield {"name": "KFM-CSRF", "in": "header", "description": about, "schema": {"type": "string"}}
     if has_parts(route):
         about = "one range of bytes; another form is ignored"
         yield {"name": "Range", "in": "header", "description": about, "schema": {"type": "string"}}
@@ -242,8 +253,12 @@ def _response(route: ApiRoute, status: int) -> dict[str, Any]:
     if status >= 400:
         more = {416: ("Content-Range",), 429: ("Retry-After",), 503: ("Retry-After",)}.get(status, ())
         content = {PROBLEM: {"schema": {"$ref": f"{_SCHEMAS}Problem"}}}
+        if route.media == HTML and (status == 401 or (status == 403 and route.changes)):
+            content |= {_bare(HTML): {"schema": {"type": "string"}}}
         return {"description": TITLES[status], **({"headers": _headers(*more)} if more else {}), "content": content}
     named = ["KFM-Ledger-Entries", *(["ETag"] if route.method == "GET" else [])]
+    if status == 303:
+        return {"description": "go to the address in `Location`", "headers": _headers("Location")}
     if status == 206:
         named.append("Content-Range")
     about = "a part of the file" if status == 206 else route.summary

@@ -24,6 +24,7 @@ STAFF = ("single", "operator", "steward", "admin")
 MOST_TEXT = 4096  # characters of a parameter
 JSON = "application/json"
 HTML = "text/html; charset=utf-8"
+FORM = "application/x-www-form-urlencoded"
 
 
 class Parameter(NamedTuple):
@@ -69,6 +70,7 @@ class Call(NamedTuple):
     base: str  # the address of this server as the client knows it, without a slash at the end
     headers: Mapping[str, str]
     correlation_id: str = ""  # of whatever this request causes
+    is_secure: bool = False  # the caller came over TLS
 
 
 class View(NamedTuple):
@@ -81,6 +83,7 @@ class View(NamedTuple):
     entries: int  # the newest entry of the ledger that this answer knows
     person: str = ""  # of the key list; empty: nobody by name
     until: str = ""  # when the person's token ends
+    csrf: str = ""  # what the caller's next change has to carry; empty: nothing
 
 
 class Stream(NamedTuple):
@@ -119,6 +122,10 @@ class ApiRoute(NamedTuple):
     problems: tuple[int, ...] = (400, 404)
     free_query: bool = False  # the handler reads the query on its own
     body: str = ""  # the media type of the body that it takes
+    takes: type | None = None  # the record of that body
+    successes: tuple[int, ...] = (200,)  # the statuses of what went well
+    changes: bool = False  # it changes something: see csrf.py
+    for_strangers: bool = False  # it answers a caller whose sign-in has ended as the public
     audiences: tuple[str, ...] = EVERYBODY  # for all others the address does not exist
 
 

@@ -6,7 +6,8 @@ import hmac
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kfm.app.authority.keyring import now
+from kfm.app.authority.keyring import in_force, now
+from kfm.clock import parse_instant
 from kfm.crypto.access_tokens import (
     MOST_TEXT,
     AccessToken,
@@ -17,7 +18,7 @@ from kfm.crypto.access_tokens import (
     read_token,
     signer_of,
 )
-from kfm.errors import BadInput, Corrupt
+from kfm.errors import BadInput, Corrupt, KfmError
 from kfm.model import refs
 
 if TYPE_CHECKING:
@@ -78,6 +79,21 @@ def holder_of(session: Session, keys: Keys | None, digest: str) -> Holder | None
         return None
     role = next((role for role in ROLES if keys.has_role(kept.signed.person, role)), "viewer")
     return Holder(kept.signed.person, role, kept.signed.ends_at)
+
+
+def holder_of_token(session: Session, text: str) -> Holder | None:
+    """Return the person whom a token names now, under the key list in force; None if it names nobody."""
+    try:
+        keys = in_force(session)
+    except KfmError:
+        return None
+    return holder_of(session, keys, digest_of_token(text))
+
+
+def seconds_until(session: Session, ends_at: str) -> int:
+    """Return how long it is until then; 0 if it has passed."""
+    left = parse_instant(ends_at, "ends_at") - parse_instant(now(session), "now")
+    return max(left // 1000, 0)
 
 
 def _read(session: Session, to: str) -> SignedToken | None:

@@ -71,6 +71,7 @@ def addresses(server: Console) -> list[str]:
         "/governance",
         "/objectives",
         "/my-key",
+        "/operations",
     ]
     return [*own, "/lineage/rain-gauges", f"/versions/rain-gauges/{version}", "/why-not/rain-gauges"]
 

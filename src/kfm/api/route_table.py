@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kfm.api import (
     access_routes,
+    browser_routes,
     data_routes,
-    key_routes,
     ledger_routes,
     now_routes,
     page_routes,
@@ -25,7 +25,7 @@ ROUTES = with_contract(
         *page_routes.ROUTES,
         *data_routes.ROUTES,
         *access_routes.ROUTES,
-        *key_routes.ROUTES,
+        *browser_routes.ROUTES,
         *session_routes.ROUTES,
         *stac_routes.ROUTES,
         *run_routes.ROUTES,

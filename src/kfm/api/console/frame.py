@@ -12,7 +12,13 @@ from kfm.projections.pages.page_style import as_bytes, document
 # Address and words of each page that everybody may see.
 WAYS = (("/", "Datasets"), ("/stories", "Stories"), ("/runs", "Runs"), ("/ledger", "Ledger"), ("/v1/docs", "API"))
 # Of each page that the staff alone may see.
-STAFF_WAYS = (("/now", "Now"), ("/review", "Review"), ("/governance", "Governance"), ("/objectives", "Objectives"))
+STAFF_WAYS = (
+    ("/now", "Now"),
+    ("/operations", "Operations"),
+    ("/review", "Review"),
+    ("/governance", "Governance"),
+    ("/objectives", "Objectives"),
+)
 # What a page of the console may load: style sheets, modules and answers of this server.
 PAGE_POLICY = (
     "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; connect-src 'self'; "

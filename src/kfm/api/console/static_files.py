@@ -17,9 +17,14 @@ NAMES = (
     "icon.svg",
     "key_form.js",
     "live.js",
+    "operations_form.js",
     "page_parts.js",
     "proof.js",
+    "request_parts.js",
+    "review_form.js",
+    "server.js",
     "signature.js",
+    "trigger_state.js",
 )
 _IMPORTED = re.compile(rb' from "\./(\w+\.js)"')
 

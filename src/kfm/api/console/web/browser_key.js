@@ -37,7 +37,7 @@ export function whyNoKey() {
   return globalThis.indexedDB === undefined ? "this browser keeps nothing for pages" : "";
 }
 
-/** The key of this browser: its id, its public half in hex, and the private half to sign with; null if there is none. */
+/** The key of this browser: its id, its public half in hex, and the private half to sign with. Null without one. */
 export const ownKey = async () => (await stored("readonly", (store) => store.get(OWN))) ?? null;
 
 /** Make a key and keep it. One that is there already is not replaced: then this fails. */

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kfm import config
+from kfm.api.acceptance import Desk
 from kfm.api.access import Access, Rules
 from kfm.api.application import GovernedApp
 from kfm.api.rate_limit import RateLimit
 from kfm.api.readers import Readers
 from kfm.api.route_table import ROUTES
+from kfm.api.webhooks import InboxWriter
 from kfm.app.serving.item_catalog import ItemCatalog
 from kfm.app.session.session import Session, open_session
 from kfm.clock import FixedClock
@@ -34,7 +36,14 @@ class Asked:
     """Answers requests as `kfm serve` would, without a socket."""
 
     def __init__(
-        self, folder: Path, clock: FixedClock, rules: Rules | None = None, log: Log | None = None, beyond: Any = None
+        self,
+        folder: Path,
+        clock: FixedClock,
+        rules: Rules | None = None,
+        log: Log | None = None,
+        beyond: Any = None,
+        *,
+        stores: bool = False,
     ) -> None:
         self.clock = clock
         self.path = str(folder / "kfm.yml")
@@ -42,12 +51,19 @@ class Asked:
         self.access = Access(rules or Rules(), self.limit)
         self.readers = Readers(self._opened, self.path, threads=2)
         items = ItemCatalog(str(folder / ".kfm" / "serve" / "items.db"))
-        self.app = GovernedApp(ROUTES, self.readers, items, beyond, rules=rules, access=self.access, log=log)
+        self.writer = InboxWriter(self._opened) if stores else None
+        self.app = GovernedApp(
+            ROUTES, self.readers, items, beyond, rules=rules, access=self.access, log=log, desk=Desk(self.writer)
+        )
+        if self.writer is not None:
+            self.writer.start()
 
     def _opened(self) -> Session:
         return open_session(config.load(self.path, {"KFM_ACCEPT_WEAK_STORAGE": "true"}), clock=self.clock)
 
     def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
         self.app.close()
 
     def get(

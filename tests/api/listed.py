@@ -32,8 +32,10 @@ class Listed:
         loaded = config.load(str(self.folder / "kfm.yml"), {"KFM_ACCEPT_WEAK_STORAGE": "true"})
         return open_session(loaded, clock=self.clock)
 
-    def served(self, rules: Rules | None = None, log: Log | None = None, beyond: Any = None) -> Asked:
-        made = Asked(self.folder, self.clock, rules, log, beyond)
+    def served(
+        self, rules: Rules | None = None, log: Log | None = None, beyond: Any = None, *, stores: bool = False
+    ) -> Asked:
+        made = Asked(self.folder, self.clock, rules, log, beyond, stores=stores)
         self._made.append(made)
         return made
 

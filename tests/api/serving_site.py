@@ -182,14 +182,18 @@ def serving(folder: Path) -> Iterator[Site]:
         yield Site(folder, port)
 
 
+REQUESTED = {"{request}", "{trigger}"}
+
+
 def is_endless(route: ApiRoute) -> bool:
     """Return whether the answer of a route goes on until the caller leaves."""
     return route.media == "text/event-stream"
 
 
 def readable(routes: Sequence[ApiRoute]) -> list[ApiRoute]:
-    """Return the routes that the one user of an installation without a key list may read, and whose answers end."""
-    ends = [r for r in routes if r.method == "GET" and not is_endless(r)]
+    """Return the routes that the one user of an installation without a key list may read, and whose answers end. It has
+    no change request, and nobody requested anything there."""
+    ends = [r for r in routes if r.method == "GET" and not is_endless(r) and not REQUESTED & set(r.path.split("/"))]
     return [r for r in ends if "single" in r.audiences]
 
 
@@ -202,6 +206,8 @@ def addresses(route: ApiRoute, dataset: str, site: Site) -> str:
         "item": "all",
         "path": "current.json",
         "file": address_of_file("console.css"),
+        "request": "0123456789abcdef",
+        "trigger": "000000000001",
     }
     values |= site.about(dataset)
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from kfm.api import access, application
@@ -13,6 +14,7 @@ from kfm.api.access import MOST_KNOWN, Rules
 from kfm.api.application import GovernedApp
 from kfm.api.rate_limit import RateLimit, network_of
 from kfm.api.route_table import ROUTES
+from kfm.app.runs.requested_operations import RequestedSignature
 from kfm.app.serving.serve_gate import ServeGate
 from kfm.clock import FixedClock
 from kfm.crypto.access_tokens import digest_of
@@ -22,8 +24,10 @@ from tests.api.listed import Listed
 
 DAY_MS = 86_400_000
 ME, GAUGES = "/v1/me", "/v1/datasets/rain-gauges"
-# Every route that takes a POST. None of them takes an approval: an approval is a signature, never a login.
-POSTS = {"/stac/search", "/v1/session", "/sign-in", "/sign-out"}
+# Every route that takes a POST.
+POSTS = {"/stac/search", "/v1/session", "/sign-in", "/sign-out", "/v1/operations"}
+# Those that take an approval or a rejection: a signature that was made elsewhere, never a login.
+SIGNED = {"/v1/requests/{request}/approve", "/v1/requests/{request}/reject"}
 
 
 def test_a_token_reads_as_the_person_of_the_key_list(listed: Listed) -> None:
@@ -154,11 +158,15 @@ def test_the_open_mode_knows_only_the_public(listed: Listed) -> None:
     assert [listed.served(beyond=beyond).get(path).status for path in ("/webhooks/hub", "/metrics")] == [200, 200]
 
 
-def test_no_route_takes_an_approval() -> None:
+def test_no_route_takes_an_approval_without_its_signature() -> None:
     changing = [route for route in ROUTES if route.method not in ("GET", "HEAD")]
-    assert {route.path for route in changing if route.method == "POST"} == POSTS
+    assert {route.path for route in changing if route.method == "POST"} == POSTS | SIGNED
     assert {route.path for route in changing if route.method != "POST"} == {"/v1/session"}
-    assert not any(word in route.path for route in ROUTES for word in ("approve", "signature", "override"))
+    for route in ROUTES:
+        if any(word in route.path for word in ("approve", "reject", "signature", "override")):
+            assert route.path in SIGNED and route.takes is RequestedSignature
+    required = {each.name for each in msgspec.structs.fields(RequestedSignature) if each.required}
+    assert required == {"key", "at", "signature"}
 
 
 # -- limits

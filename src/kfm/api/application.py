@@ -18,6 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Route
 
 from kfm.api import csrf
+from kfm.api.acceptance import Aside, Desk, Writing
 from kfm.api.access import Access, Caller, Rules, host_of
 from kfm.api.console.account_bar import dressed
 from kfm.api.correlation import Visit
@@ -74,11 +75,14 @@ class GovernedApp:
         rules: Rules | None = None,
         access: Access | None = None,
         log: Log | None = None,
+        desk: Desk | None = None,
     ) -> None:
-        """`rules` say where the server stands. `log` receives a line for each request."""
+        """`rules` say where the server stands. `log` receives a line for each request. `desk` stores what people
+        request."""
         self._is_open = rules is not None and rules.place == "open"
         self._access = access or Access(rules)
         self._log = log
+        self._desk = desk or Desk(None)
         self._monotonic = SystemClock().monotonic
         self._listeners = 0
         self.is_leaving: Callable[[], bool] = lambda: False  # the server stops, so streams of events end
@@ -95,6 +99,7 @@ class GovernedApp:
             route.methods = None  # the endpoint answers about methods itself
 
     def close(self) -> None:
+        self._desk.close()
         self._readers.close()
         self._items.close()
 
@@ -162,6 +167,16 @@ class GovernedApp:
                 is_secure=self._access.is_secure(request),
             )
             found, index = await self._readers.ask(partial(self._worked, route, call, request))
+            while isinstance(found.body, Writing | Aside):
+                made, again = None, route
+                if isinstance(found.body, Aside):
+                    again = route._replace(work=await self._desk.made(found.body))
+                else:  # without an answer another request with its key came first
+                    made = await self._desk.written(found.body)
+                if made is None:
+                    found, index = await self._readers.ask(partial(self._worked, again, call, request))
+                else:
+                    found = made._replace(body=encoded(made.body), headers=(*made.headers, *found.headers))
         except HttpProblem as told:
             if told.problem.status == 404:
                 await _rounded(began)
@@ -208,7 +223,7 @@ class GovernedApp:
             answer = route.work(view, call)
             if isinstance(answer.body, Stream):
                 answer = answer._replace(body=self._while_valid(answer.body, credential, caller))
-            elif not isinstance(answer.body, Events):
+            elif not isinstance(answer.body, Events | Writing | Aside):
                 answer = answer._replace(body=encoded(answer.body))
             if answer.media_type == HTML and isinstance(answer.body, bytes) and not self._is_open:
                 answer = answer._replace(body=dressed(answer.body, view.csrf, view.person, view.audience))

@@ -32,6 +32,7 @@ _TAGS = {
     "stac": "The STAC API.",
     "pages": "Pages for people. Each shows the record that its address under /v1 answers with.",
     "contract": "This description.",
+    "changes": "What people request, sign and reject, and what became of it.",
     "access": "Who asks.",
     "sign-in": "Signing in and out in a browser. `kfm serve --open` does not have these.",
 }
@@ -44,6 +45,8 @@ _IN_PATHS = {
     "digest": "a digest",
     "run": "the id of a run",
     "index": "the number of a ledger entry",
+    "request": "the id of a change request",
+    "trigger": "the id of a trigger",
 }
 _HEADERS: dict[str, tuple[str, dict[str, Any]]] = {
     "ETag": ("of these bytes, for If-None-Match", {"type": "string"}),
@@ -162,7 +165,10 @@ def document(routes: Sequence[ApiRoute]) -> dict[str, Any]:
     """Return the OpenAPI document of these routes. The same routes give the same document."""
     records = list(
         dict.fromkeys(
-            [Problem, *(kind for route in routes for kind in (route.answer, route.takes) if kind is not None)]
+            [
+                Problem,
+                *(kind for route in routes for kind in (route.answer, route.takes, route.accepted) if kind is not None),
+            ]
         )
     )
     _, components = msgspec.json.schema_components(records, ref_template=f"{_SCHEMAS}{{name}}")
@@ -242,6 +248,10 @@ def _parameters(route: ApiRoute) -> Iterator[dict[str, Any]]:
     if route.changes and route.body != FORM:
         about = "`csrf` of /v1/me, from a caller who signed in with a cookie or is the one user of this machine"
         yield {"name": "KFM-CSRF", "in": "header", "description": about, "schema": {"type": "string"}}
+    if route.accepted is not None:
+        about = "new for each request, and the same when it is repeated: it has one effect and one answer"
+        schema = {"type": "string", "minLength": 1, "maxLength": 255}
+        yield {"name": "Idempotency-Key", "in": "header", "description": about, "schema": schema}
     if has_parts(route):
         about = "one range of bytes; another form is ignored"
         yield {"name": "Range", "in": "header", "description": about, "schema": {"type": "string"}}
@@ -261,6 +271,13 @@ def _response(route: ApiRoute, status: int) -> dict[str, Any]:
         return {"description": "go to the address in `Location`", "headers": _headers("Location")}
     if status == 206:
         named.append("Content-Range")
+    if status == 202 and route.accepted is not None:
+        schema = {"$ref": _SCHEMAS + route.accepted.__name__}
+        return {
+            "description": "it is stored",
+            "headers": _headers(*named, "Location"),
+            "content": {JSON: {"schema": schema}},
+        }
     about = "a part of the file" if status == 206 else route.summary
     return {"description": about, "headers": _headers(*named), "content": _content(route)}
 

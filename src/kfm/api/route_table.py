@@ -8,6 +8,7 @@ from kfm.api import (
     data_routes,
     ledger_routes,
     now_routes,
+    operation_routes,
     page_routes,
     run_routes,
     session_routes,
@@ -33,6 +34,7 @@ ROUTES = with_contract(
         *ledger_routes.ROUTES,
         *version_routes.ROUTES,
         *steward_routes.ROUTES,
+        *operation_routes.ROUTES,
         *story_routes.ROUTES,
         *static_routes.ROUTES,
     )

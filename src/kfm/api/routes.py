@@ -102,7 +102,7 @@ class Events(NamedTuple):
 
 
 class Answer(NamedTuple):
-    body: Any  # a record that becomes JSON, bytes, a Stream or Events
+    body: Any  # a record that becomes JSON, bytes, a Stream, Events, or what acceptance.py has
     media_type: str = JSON
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
@@ -124,6 +124,7 @@ class ApiRoute(NamedTuple):
     body: str = ""  # the media type of the body that it takes
     takes: type | None = None  # the record of that body
     successes: tuple[int, ...] = (200,)  # the statuses of what went well
+    accepted: type | None = None  # the record of a 202: a request that is stored under its Idempotency-Key
     changes: bool = False  # it changes something: see csrf.py
     for_strangers: bool = False  # it answers a caller whose sign-in has ended as the public
     audiences: tuple[str, ...] = EVERYBODY  # for all others the address does not exist

@@ -217,7 +217,7 @@ def _listening(
     letterbox = InboxWriter(opened)
     collector = MetricsCollector(opened) if metrics else None
     app: Any = WebhookApp(reception, letterbox, collector)
-    governed = _governed(app, served) if served is not None else None
+    governed = _governed(app, served, letterbox) if served is not None else None
     server = server_of(governed or app, tls)
     if governed is not None:
         governed.is_leaving = lambda: server.should_exit
@@ -239,14 +239,15 @@ def _listening(
         noise.close()
 
 
-def _governed(beyond: Any, served: Served) -> GovernedApp:
+def _governed(beyond: Any, served: Served, letterbox: InboxWriter) -> GovernedApp:
+    from kfm.api.acceptance import Desk
     from kfm.api.application import GovernedApp
     from kfm.api.readers import Readers
     from kfm.api.route_table import ROUTES
     from kfm.app.serving.item_catalog import ItemCatalog
 
     readers, items = Readers(served.reopened, served.config), ItemCatalog(served.index_file)
-    return GovernedApp(ROUTES, readers, items, beyond, rules=served.rules, log=served.log)
+    return GovernedApp(ROUTES, readers, items, beyond, rules=served.rules, log=served.log, desk=Desk(letterbox))
 
 
 def serve_http(

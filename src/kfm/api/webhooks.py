@@ -16,7 +16,7 @@ from typing import Any
 from kfm.api.metrics_collector import CONTENT_TYPE, MetricsCollector
 from kfm.app.runs.trigger_inbox import Message, Reception, take
 from kfm.app.session.session import Session
-from kfm.errors import KfmError
+from kfm.errors import KfmError, Unavailable
 
 MAX_BYTES = 256 * 1024
 SECONDS_TO_SEND = 10.0  # for the whole body
@@ -27,6 +27,7 @@ Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Answer = list[str] | None | KfmError
+Work = Callable[[Session], Any]  # something else to write, alone
 _TEXT = {
     200: b'{"status":"known"}\n',
     400: b'{"error":"malformed"}\n',
@@ -40,16 +41,34 @@ _TEXT = {
 
 
 class InboxWriter(threading.Thread):
-    """Writes verified messages. It alone holds the session, and tries to open it again after a failure."""
+    """Writes verified messages, and what people request. It alone holds the session, and tries to open it again after a
+    failure."""
 
     def __init__(self, opened: Callable[[], Session]) -> None:
         super().__init__(name="letterbox", daemon=True)
         self._opened = opened
         self.is_open = False
-        self._waiting: SimpleQueue[tuple[Message, Callable[[Answer], None]] | None] = SimpleQueue()
+        self._waiting: SimpleQueue[tuple[Message | Work, Callable[[Any], None]] | None] = SimpleQueue()
 
-    def put(self, message: Message, answer: Callable[[Answer], None]) -> None:
+    def put(self, message: Message | Work, answer: Callable[[Any], None]) -> None:
+        """Write a message together with all that wait, or do another piece of work. `answer` is called when it is
+        durable, or with a KfmError."""
         self._waiting.put((message, answer))
+
+    async def written(self, message: Message | Work) -> Any:
+        """Return the answer once it is there. It may be a KfmError."""
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[Any] = loop.create_future()
+
+        def settle(answer: Any) -> None:
+            if not waiting.done():  # it is done already if the client hung up
+                waiting.set_result(answer)
+
+        def tell(answer: Any) -> None:
+            loop.call_soon_threadsafe(settle, answer)
+
+        self.put(message, tell)
+        return await waiting
 
     def close(self) -> None:
         """Write all messages that wait, then end the writer."""
@@ -60,19 +79,23 @@ class InboxWriter(threading.Thread):
         with ExitStack() as opened:
             session: Session | None = None
             for batch in self._batches():
+                messages = [(each, answer) for each, answer in batch if isinstance(each, Message)]
                 answers: list[Answer]
                 try:
                     session = session or opened.enter_context(self._opened())
                     self.is_open = True
-                    answers = list(take(session, [message for message, _ in batch])) if batch else []
+                    answers = list(take(session, [message for message, _ in messages])) if messages else []
                 except KfmError as problem:
-                    answers = [problem] * len(batch)
+                    answers = [problem] * len(messages)
                 except Exception as problem:  # every request must get an answer
-                    answers = [KfmError(type(problem).__name__)] * len(batch)
-                for (_, answer), result in zip(batch, answers, strict=True):
+                    answers = [KfmError(type(problem).__name__)] * len(messages)
+                for (_, answer), result in zip(messages, answers, strict=True):
                     answer(result)
+                for work, answer in batch:
+                    if not isinstance(work, Message):
+                        answer(_done(session, work))
 
-    def _batches(self) -> Iterator[list[tuple[Message, Callable[[Answer], None]]]]:
+    def _batches(self) -> Iterator[list[tuple[Message | Work, Callable[[Any], None]]]]:
         """Yield the messages that wait together; empty batches until the session is open, so that it is open before a
         request comes.
         """
@@ -93,6 +116,18 @@ class InboxWriter(threading.Thread):
                     return
                 batch.append(another)
             yield batch
+
+
+def _done(session: Session | None, work: Work) -> Any:
+    """Return what this work returns, or why it failed."""
+    if session is None:
+        return Unavailable("the state does not open", hint="try again later")
+    try:
+        return work(session)
+    except KfmError as problem:
+        return problem
+    except Exception as problem:  # every request must get an answer
+        return KfmError(type(problem).__name__)
 
 
 class WebhookApp:
@@ -138,7 +173,7 @@ class WebhookApp:
         if isinstance(found, int):
             await _respond(send, found)
             return
-        answer = await self._kept(found)
+        answer = await self._letterbox.written(found)
         if answer is None:
             await _respond(send, 200)
         elif isinstance(answer, KfmError):
@@ -184,20 +219,6 @@ class WebhookApp:
         except TimeoutError:
             self._reception.turn_away(source_id, "body.too_slow", size)
             return 408
-
-    async def _kept(self, message: Message) -> Answer:
-        loop = asyncio.get_running_loop()
-        waiting: asyncio.Future[Answer] = loop.create_future()
-
-        def settle(answer: Answer) -> None:
-            if not waiting.done():  # it is done already if the client hung up
-                waiting.set_result(answer)
-
-        def tell(answer: Answer) -> None:
-            loop.call_soon_threadsafe(settle, answer)
-
-        self._letterbox.put(message, tell)
-        return await waiting
 
 
 async def _respond(

@@ -6,13 +6,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kfm.model.records import SourceRef
+from kfm.model.records import SourceRef, Trigger
 
 REF = "kfm://ref/"
 TARGET = "kfm://target/"
 CONTEXT = "kfm://context/"  # + dataset: a source that the installation answers from its public records
 GROUPS = ("updater", "community")  # kinds of scopes of a freeze that stand for several datasets
 DATASETS = "datasets"  # the parameter of a freeze that names several datasets, one on each line
+REQUESTED = "requested"  # the parameter of an operation that a server accepted: `kfm up` carries it out
+SIGNED = "signed"  # the parameter with the change request that its requester signed elsewhere
+SIGNATURE = "signature"  # the parameter with a signature, made elsewhere, under a change request that is kept
 
 
 class Aim(NamedTuple):
@@ -42,3 +45,13 @@ def is_group(scope: str) -> bool:
     """Return whether the scope of a freeze stands for several datasets."""
     kind, slash, _ = scope.partition("/")
     return bool(slash) and kind in GROUPS
+
+
+def is_requested(trigger: Trigger) -> bool:
+    """Return whether a server accepted this operation, so that `kfm up` carries it out."""
+    return trigger.kind == "operation" and REQUESTED in trigger.params
+
+
+def is_signature(trigger: Trigger) -> bool:
+    """Return whether a trigger brings a signature under a change request that is kept already."""
+    return trigger.kind == "operation" and SIGNATURE in trigger.params

@@ -281,7 +281,7 @@ def _signing(session: Session, op: str, keys: Keys | None, move: RefMove) -> War
         raise Denied("there is no key list to sign by", hint="make one: `kfm keys new --person NAME --role admin`")
     old = read_order(session.objects.read(move.before)) if move.before else None
     new = read_order(session.objects.read(move.after))
-    reasons = _against(op, old, new, keys, now(session))
+    reasons = against(op, old, new, keys, now(session))
     if move.ref != refs.order(new.request.id) or identified(new.request) != new.request:
         reasons.append("request.changed")
     if reasons:
@@ -309,7 +309,8 @@ def _granting(session: Session, keys: Keys | None, move: RefMove) -> Warrant:
     return Warrant(held={refs.KEY_LIST: keys.digest})
 
 
-def _against(op: str, old: Order | None, new: Order, keys: Keys, at: str) -> list[str]:
+def against(op: str, old: Order | None, new: Order, keys: Keys, at: str) -> list[str]:
+    """Return the reasons why a new change request, one more signature, or the end of a request does not count."""
     if op == "request":
         verdict = decide(new.request, new.acts, keys, now=at, used=())
         alone = old is None and new.state == "open" and len(new.acts) == 1

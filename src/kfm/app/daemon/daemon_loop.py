@@ -16,6 +16,7 @@ from contextlib import ExitStack
 
 from kfm.app.backfills.backfill_worker import Backfills
 from kfm.app.daemon.leader_election import LeaderLease
+from kfm.app.daemon.requested_acts import RequestedActs
 from kfm.app.daemon.source_watch import Watch
 from kfm.app.jobs.job_worker import JobWorker
 from kfm.app.previews.preview_expiry import DAYS, expired_previews, remove_expired
@@ -75,6 +76,8 @@ class Daemon:
         self._settled = -1  # the last ledger entry that was reported to all sinks
         self._settled_at = 0.0
         self._backfills = Backfills(session, datasets, self._report_problem, goes_on=self._may)
+        self.acting = threading.Lock()  # one thread at a time carries out what was requested
+        self._acts = RequestedActs(session, datasets, self._report_problem, goes_on=self._may, alone=self.acting)
 
     def _job_worker(self, datasets: Sequence[str]) -> JobWorker:
         """Return the worker that does enqueued jobs in this process, which has all the rights of the installation."""
@@ -151,11 +154,20 @@ class Daemon:
         Yields the receipts."""
         self._read_again()
         yield from self._sweep()
+        yield from self._requested()
         self._ticker.claim()
         self.watching.poll()
         yield from self.watching.drain(patient=patient)
         yield from self._do_jobs()
         yield from self._backfills.turn()
+
+    def _requested(self) -> Iterator[Receipt]:
+        """Carry out the operations and signatures that servers accepted; yield the receipts."""
+        self.watching.busy = True
+        try:
+            yield from self._acts.turn()
+        finally:
+            self.watching.busy = False
 
     def _do_jobs(self) -> Iterator[Receipt]:
         """Do the enqueued jobs that are ready; yield the receipts. With `queue` set, workers do them."""

@@ -65,3 +65,9 @@ class LeaderLease:
         if self._lease is not None:
             self._state.leases.release(self._lease)
             self._lease = None
+
+
+def is_led(session: Session) -> bool:
+    """Return whether a process runs `kfm up` for every dataset of this installation now."""
+    lease = session.state.leases.of("up")
+    return lease is not None and is_held(lease, session.state.now_ms())

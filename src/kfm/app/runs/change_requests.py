@@ -7,8 +7,8 @@ operation that one signature permits runs at once.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -27,9 +27,9 @@ from kfm.crypto.key_list import Keys
 from kfm.crypto.signatures import Signer
 from kfm.errors import BadInput, Denied, Moved, Refused
 from kfm.model import refs
-from kfm.model.operation_target import DATASETS, REF
-from kfm.model.records import Receipt, RefEntry, RefMove, SourceRef
-from kfm.operations.move_updater import ALSO, NOTHING
+from kfm.model.operation_target import DATASETS, REF, REQUESTED
+from kfm.model.records import Receipt, RefEntry, RefMove, SourceRef, Trigger
+from kfm.operations.move_updater import ALSO, NOTHING, MoveUpdater
 from kfm.operations.registry import operations
 from kfm.parsing.characters import printable
 from kfm.scheduling.triggers import DAY_MS, operation_trigger
@@ -82,13 +82,19 @@ def operate(
     if keys is None:
         raise BadInput("there is no key list to sign by", hint="leave out --key, or make a list: `kfm keys new`")
     order = _new_request(session, keys, operation, dataset, params, signer, days, reason)
-    if order is None or session.mode == "dry" or not _only_others_are_missing(order, keys, now(session)):
+    if order is None or session.mode == "dry" or not only_others_are_missing(order, keys, now(session)):
         session.offered = order
         try:
             actor = order.request.requester if order is not None else actor
             return _do(session, operation, dataset, params, reason=reason, actor=actor)
         finally:
             session.offered = None
+    check_not_asked(session, order)
+    return _keep(session, "request", order, actor=order.request.requester, reason=reason)
+
+
+def check_not_asked(session: Session, order: Order) -> None:
+    """Raise Denied if the same operation is requested already, and that request is still open."""
     open_ = next(
         (each for each in change_requests(session) if each.state == "open" and is_about(each, order.request)), None
     )
@@ -96,8 +102,8 @@ def operate(
         raise Denied(
             f"that is requested already, as change request {open_.request.id}",
             hint=f"`kfm review approve {open_.request.id}`",
+            rule="request.open",
         )
-    return _keep(session, "request", order, actor=order.request.requester, reason=reason)
 
 
 def _do(
@@ -123,27 +129,46 @@ def _new_request(
     """Return the change request for this operation, signed by the requester. None if nothing would move, or if others
     have already signed the same request."""
     at = now(session)
-    updater = operations()[operation]()
-    trigger = operation_trigger(updater, dataset, dict(params), session.clock, actor="", reason=reason)
-    aims = updater.aims(trigger, _ReadOnlyRefs(session))
-    moves = [
-        RefMove(ref=ref.name, before=ref.content_hash, after=target)
-        for ref, target in aims
-        if ref.content_hash != target
-    ]
-    if not moves:
-        return None
-    if (check_labels := guards_of(session, dataset).check_labels) is not None:  # checked before others sign
-        check_labels(updater, trigger)
-    wanted = matter(session, updater, trigger, moves)
-    if any(may_be_done(each, keys, at) and is_about(each, wanted) for each in change_requests(session)):
+    move = requested_move(session, operation, dataset, params, reason=reason)
+    wanted = move.request
+    if wanted is None or any(
+        may_be_done(each, keys, at) and is_about(each, wanted) for each in change_requests(session)
+    ):
         return None
     until = rfc3339(parse_instant(at, "now") + days * DAY_MS)
     request = complete_request(wanted, who(keys, signer, at), reason, at, until)
     return Order(request=request, acts=[sign_act("request", request, signer, at)])
 
 
-def _only_others_are_missing(order: Order, keys: Keys, at: str) -> bool:
+class RequestedMove(NamedTuple):
+    """What an operation would move now, and the approval request that describes it, still without requester and
+    dates."""
+
+    updater: MoveUpdater
+    trigger: Trigger
+    first: RefMove  # what it is about, also where nothing would move
+    moves: list[RefMove]
+    request: ApprovalRequest | None  # None: nothing would move
+
+
+def requested_move(
+    session: Session, operation: str, dataset: str, params: Mapping[str, str], *, reason: str, actor: str = ""
+) -> RequestedMove:
+    """Return what an operation with these parameters would move now. Raises what the operation would raise."""
+    updater = operations()[operation]()
+    trigger = operation_trigger(updater, dataset, dict(params), session.clock, actor=actor, reason=reason)
+    aims = updater.aims(trigger, _ReadOnlyRefs(session))
+    every = [RefMove(ref=ref.name, before=ref.content_hash, after=target) for ref, target in aims]
+    moves = [move for move in every if move.before != move.after]
+    if not moves:
+        return RequestedMove(updater, trigger, every[0], [], None)
+    if (check_labels := guards_of(session, dataset).check_labels) is not None:  # checked before others sign
+        check_labels(updater, trigger)
+    return RequestedMove(updater, trigger, every[0], moves, matter(session, updater, trigger, moves))
+
+
+def only_others_are_missing(order: Order, keys: Keys, at: str) -> bool:
+    """Return whether other people must sign before this request may be carried out, and nothing else is against it."""
     reasons = decide(order.request, order.acts, keys, now=at, used=()).reasons
     return bool(reasons) and set(reasons) <= MAY_COME
 
@@ -210,17 +235,52 @@ def sign(
         actor = who(keys, signer, at)
     order = find(session, start)
     if order.state == "open" and at >= order.request.expires_at:
-        yield _keep(session, "expire", order.became("expired"), actor=actor, reason="its time is over", before=order)
+        yield expire(session, order, actor=actor)
         raise Denied(f"change request {order.request.id} has expired", hint="request it again")
-    for turn in range(TURNS):
-        order = find(session, order.request.id)
-        act = sign_act(kind, order.request, signer, now(session))
-        receipt = _keep(session, kind, _with(order, kind, act), actor=actor, reason=reason, before=order)
-        if turn == TURNS - 1 or not any(note.code == Moved.code for note in receipt.errors):
-            break
+    receipt = _add(
+        session,
+        kind,
+        order.request.id,
+        lambda order: sign_act(kind, order.request, signer, now(session)),
+        reason=reason,
+        actor=actor,
+    )
     yield receipt
     if kind == "approve" and receipt.status == "SUCCESS":
         yield from carry_out(session, find(session, order.request.id))
+
+
+def expire(session: Session, order: Order, *, actor: str) -> Receipt:
+    """End a change request whose time is over."""
+    return _keep(session, "expire", order.became("expired"), actor=actor, reason="its time is over", before=order)
+
+
+def _add(
+    session: Session, kind: Kind, request_id: str, signed: Callable[[Order], Act], *, reason: str, actor: str
+) -> Receipt:
+    """Add a signature to a change request and return the receipt. Other people may sign at the same time."""
+    for turn in range(TURNS):
+        order = find(session, request_id)
+        receipt = _keep(session, kind, _with(order, kind, signed(order)), actor=actor, reason=reason, before=order)
+        if turn == TURNS - 1 or not any(note.code == Moved.code for note in receipt.errors):
+            break
+    return receipt
+
+
+def add_signature(session: Session, request_id: str, act: Act, *, reason: str, actor: str) -> Iterator[Receipt]:
+    """Add a signature that was made elsewhere, and yield the receipts. An approval that completes the signatures also
+    runs the operation. What was done before a kill is not done again."""
+    order = find(session, request_id)
+    if act not in order.acts:
+        receipt = _add(session, act.kind, request_id, lambda _order: act, reason=reason, actor=actor)
+        order = find(session, request_id)
+        if act not in order.acts:
+            yield receipt
+            return
+        if receipt.status == "SUCCESS":
+            yield receipt
+    if act.kind == "approve" and order.state == "open":
+        yield from carry_out(session, order, {REQUESTED: "yes"})
 
 
 def _with(order: Order, kind: Kind, act: Act) -> Order:
@@ -238,24 +298,29 @@ def _flags_of(request: ApprovalRequest) -> dict[str, str]:
     return {**params, "level": levels.pop()} if len(levels) == 1 else params
 
 
-def carry_out(session: Session, order: Order) -> Iterator[Receipt]:
-    """Run the requested operation if enough people have signed, and yield its receipt."""
+def params_of(request: ApprovalRequest) -> dict[str, str]:
+    """Return the parameters of the operation that makes the moves of a request, and no others."""
+    operation = DOES[request.action]
+    if operation in ("freeze", "thaw"):
+        return _flags_of(request)
+    if operations()[operation].approval == "rules":
+        own = {name: value for name, value in request.params.items() if name != LEVELS_PARAM}
+        return {"to": request.after, "before": request.before, **own}
+    params = {"to": request.after, "before": request.before}
+    if operation in ("rollback", "override"):
+        params["ref"] = request.params["ref"]
+    if ALSO in request.params:
+        params[ALSO] = request.params[ALSO]
+    return params
+
+
+def carry_out(session: Session, order: Order, more: Mapping[str, str] | None = None) -> Iterator[Receipt]:
+    """Run the requested operation, with `more` parameters, if enough people have signed, and yield its receipt."""
     keys = in_force(session)
     request = order.request
     if keys is None or not may_be_done(order, keys, now(session)) or request.action not in DOES:
         return
-    operation = DOES[request.action]
-    if operation in ("freeze", "thaw"):
-        params = _flags_of(request)
-    elif operations()[operation].approval == "rules":
-        own = {name: value for name, value in request.params.items() if name != LEVELS_PARAM}
-        params = {"to": request.after, "before": request.before, **own}
-    else:
-        params = {"to": request.after, "before": request.before}
-        if operation in ("rollback", "override"):
-            params["ref"] = request.params["ref"]
-        if ALSO in request.params:
-            params[ALSO] = request.params[ALSO]
+    operation, params = DOES[request.action], {**params_of(request), **(more or {})}
     try:
         done = _do(session, operation, request.dataset, params, actor=request.requester, reason=request.purpose)
     except Denied:
@@ -276,8 +341,16 @@ def next_signature(session: Session, start: str) -> str:
     order, keys = find(session, start), in_force(session)
     if keys is None or order.state != "open":
         return ""
+    said = awaited_words(order.request, order.acts, keys, now(session))
+    if not said:
+        return ""
+    return f"next to sign: {'; '.join(said)}, with `kfm review approve {order.request.id} --key FILE`"
+
+
+def awaited_words(request: ApprovalRequest, acts: Iterable[Act], keys: Keys, at: str) -> list[str]:
+    """Return in words which signatures a request still needs, and who could give them."""
     said = []
-    for count, role, people in awaited(order.request, order.acts, keys, now=now(session)):
+    for count, role, people in awaited(request, acts, keys, now=at):
         who = (
             f"one {role}"
             if count == 1
@@ -285,9 +358,7 @@ def next_signature(session: Session, start: str) -> str:
         )
         names = f" ({', '.join(people)})" if people else ", and the key list has none besides those who signed"
         said.append(f"{who}{names}")
-    if not said:
-        return ""
-    return f"next to sign: {'; '.join(said)}, with `kfm review approve {order.request.id} --key FILE`"
+    return said
 
 
 class RequestStatus(msgspec.Struct, frozen=True):

@@ -212,8 +212,10 @@ def resume_request(run_id: str = "", *, today: bool = False) -> Request:
     def do(session: Session, tell: Tell) -> Iterator[Receipt]:
         if not run_id:
             from kfm.app.runs.auto_promotion import promote_left
+            from kfm.app.runs.requested_work import carry_out_signatures
 
             yield from resume_runs(session, tell=tell, today=today)
+            yield from carry_out_signatures(session, tell)
             yield from promote_left(session, dataset_names(session), tell)
             return
         for receipt in resume_runs(session, run_id, today=today):
@@ -228,4 +230,4 @@ def retry_request(trigger_id: str) -> Request:
     """Return the request to run a trigger now."""
     from kfm.app.runs.trigger_inbox import retry
 
-    return Request(trigger_id, lambda session, _tell: [retry(session, trigger_id)])
+    return Request(trigger_id, lambda session, _tell: retry(session, trigger_id))

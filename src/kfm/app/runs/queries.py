@@ -276,7 +276,7 @@ def _trigger_row(trigger: Trigger, state: str, run_id: str) -> dict[str, str]:
         "trigger_id": trigger.trigger_id,
         "dataset": trigger.dataset,
         "kind": trigger.kind,
-        "asks": _requested_move(trigger),
+        "asks": requested_move_of(trigger),
         "state": state,
         "received_at": trigger.received_at,
         "actor": trigger.actor,
@@ -287,11 +287,13 @@ def _trigger_row(trigger: Trigger, state: str, run_id: str) -> dict[str, str]:
     }
 
 
-def _requested_move(trigger: Trigger) -> str:
+def requested_move_of(trigger: Trigger) -> str:
     """Return the move that an operation's trigger waits to make; empty for a run."""
     if trigger.kind != "operation":
         return ""
     operation, params = trigger.updater_id.removeprefix("kfm-"), trigger.params
+    if operation in ("freeze", "thaw"):
+        return f"{operation} {params.get('scope') or trigger.dataset}"
     if "before" not in params:
         return operation
     moved = refs.hotfix if operation == "hotfix" else refs.published

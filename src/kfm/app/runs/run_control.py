@@ -23,6 +23,7 @@ from kfm.app.session.datasets import dataset_updater
 from kfm.app.session.protection_files import closes_a_dataset
 from kfm.engine.run import run
 from kfm.errors import Broken, Corrupt, KfmError, Refused
+from kfm.model.operation_target import SIGNED, is_signature
 from kfm.model.preview_records import preview_of
 from kfm.parsing.characters import printable
 from kfm.scheduling.triggers import operation_trigger
@@ -86,6 +87,11 @@ def _apply_rules_alone(session: Session, dataset: str, guards: Guards) -> None:
 
 
 def _run(session: Session, context: RunContext, *, patient: bool = True) -> Receipt:
+    if SIGNED in context.trigger.params and context.trigger.kind == "operation" and session.offered is None:
+        from kfm.app.authority.brought_requests import brought_request
+
+        with brought_request(session, context.trigger):
+            return _run(session, context, patient=patient)
     if not session.config.pools:
         return run(context)
     from kfm.app.session.pools import slot
@@ -174,7 +180,8 @@ def resume_runs(
     if run_id is None:
         resumed = {unfinished.trigger.trigger_id for unfinished in runs}
         for trigger in list(session.state.inbox.waiting()):
-            if trigger.trigger_id not in resumed and not _has_worker(session, trigger):
+            is_signed = is_signature(trigger)  # see requested_work.py
+            if trigger.trigger_id not in resumed and not is_signed and not _has_worker(session, trigger):
                 yield from _resume(session, trigger, None, tell or keep, patient)
     if problems:
         raise problems[0]

@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,7 +19,8 @@ from kfm.app.session.session import Session
 from kfm.clock import from_environment, rfc3339
 from kfm.config import Resolved
 from kfm.errors import BadInput, Denied, Refused
-from kfm.model.records import Receipt, Trigger
+from kfm.model.operation_target import is_requested
+from kfm.model.records import KEEP_MS, Receipt, Trigger
 from kfm.model.secret import Secret
 from kfm.scheduling import triggers
 from kfm.scheduling.webhook_requests import (
@@ -36,9 +36,14 @@ from kfm.scheduling.webhook_requests import (
 )
 from kfm.telemetry.rejected_requests import FailureLog
 
+if TYPE_CHECKING:
+    from kfm.model.ports import Tx
+
 __all__ = [
+    "SERVER",
     "Message",
     "Reception",
+    "accepted_request",
     "judge",
     "reception_of",
     "replay",
@@ -82,17 +87,53 @@ def reception_of(session: Session, tell: Callable[[str, str], None] | None = Non
     return Reception(hooks, session.clock, FailureLog(session.resolved.at(FAILURES), tell=tell))
 
 
+class AcceptedRequest(Message, frozen=True, kw_only=True):
+    """What a person requested from this server, in the form of a message: the trigger to store, and the objects that it
+    names. The key of the request and its body are its ids, so that the same request again stores nothing."""
+
+    kept: Trigger
+    objects: tuple[tuple[str, bytes], ...] = ()
+
+
+SERVER = "server"  # stands for the sender of what people request from a server
+
+
+def accepted_request(
+    now_ms: int, ids: tuple[str, str], trigger: Trigger, objects: Sequence[tuple[str, bytes]]
+) -> Message:
+    """Return the message that stores a request with its ids: that of its key, and that of its key and body."""
+    return AcceptedRequest(
+        source_id=SERVER,
+        scheme="kfm",
+        trigger="request",
+        event_type=trigger.kind,
+        sent_ms=None,
+        delivery_ids=ids,
+        expires_ms=now_ms + KEEP_MS,
+        kept=trigger,
+        objects=tuple(objects),
+    )
+
+
 def take(session: Session, messages: Sequence[Message]) -> list[list[str] | None]:
     """Store the triggers of verified messages in one transaction. Return the trigger ids of each message; None for a
     message that was taken before."""
+    named = {name: body for each in messages if isinstance(each, AcceptedRequest) for name, body in each.objects}
+
+    def noted(tx: Tx, trigger: Trigger) -> None:
+        note_event(session, tx, trigger)
+        if (body := named.get(trigger.params.get("to", ""))) is not None:
+            tx.objects([(trigger.params["to"], body)])
 
     def told(message: Message) -> list[Trigger]:
+        if isinstance(message, AcceptedRequest):
+            return [message.kept]
         who, why = f"webhook:{message.source_id}", f"{message.trigger}: {message.event_type}"
         datasets = session.config.webhooks[message.source_id].datasets
         found = (event_trigger(session, name, "webhook", actor=who, reason=why) for name in datasets)
         return [trigger for trigger in found if trigger is not None]
 
-    return triggers.take(session.state, messages, told, session.clock.now_ms(), partial(note_event, session))
+    return triggers.take(session.state, messages, told, session.clock.now_ms(), noted)
 
 
 def replay(session: Session, source: str, headers: Sequence[Header], body: bytes) -> list[str] | None:
@@ -140,8 +181,8 @@ def signed_headers(scheme: Scheme, secret: Secret, body: bytes, message_id: str 
     return {"webhook-id": message_id, "webhook-timestamp": stamp, "webhook-signature": sealed}
 
 
-def retry(session: Session, trigger_id: str) -> Receipt:
-    """Run a trigger now and return the receipt. A trigger that has ended is stored again as a new one. Refused for an
+def retry(session: Session, trigger_id: str) -> Iterator[Receipt]:
+    """Run a trigger now and yield the receipts. A trigger that has ended is stored again as a new one. Refused for an
     operation that has ended."""
     waiting = next((each for each in session.state.inbox.waiting() if each.trigger_id == trigger_id), None)
     if waiting is None:
@@ -152,4 +193,9 @@ def retry(session: Session, trigger_id: str) -> Receipt:
             raise Refused("an operation is not done again", hint="request it again: `kfm publish`, `kfm rollback` …")
         again = msgspec.structs.replace(ended.trigger, trigger_id="", received_at=rfc3339(session.clock.now_ms()))
         waiting = triggers.keep(session.state, again)
-    return run_trigger(session, waiting, trigger_updater(session, waiting))
+    if is_requested(waiting):
+        from kfm.app.runs.requested_work import carry_out_trigger
+
+        yield from carry_out_trigger(session, waiting)
+    else:
+        yield run_trigger(session, waiting, trigger_updater(session, waiting))

@@ -10,6 +10,7 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from kfm.app.daemon.act_thread import ActThread
 from kfm.app.daemon.daemon_loop import Daemon, TickThread
 from kfm.app.runs.execution import Outcome, undelivered
 from kfm.app.runs.settlement import settle_session
@@ -133,6 +134,10 @@ def up(options: argparse.Namespace, screen: Screen) -> int:
             beside = TickThread(partial(open_session, resolved, log=session.log, clock=session.clock), upkeep, names)
             beside.start()
             stack.callback(beside.end)
+        if not options.once:
+            acts = ActThread(partial(open_session, resolved, log=session.log, clock=session.clock), upkeep, names)
+            acts.start()
+            stack.callback(acts.end)
         push = _pushing(stack, session, upkeep, once=options.once)
         if resolved.config.notify and not options.once:
             _notify_beside(session, upkeep, stack)

@@ -67,14 +67,16 @@ class Person:
     def ask(self, operation: str, dataset: str, reason: str, **fields: str) -> str:
         """Ask what an operation would do, and return what the page says."""
         self.go("/operations")
-        self.page.get_by_label("Operation", exact=True).select_option(operation)
-        self.page.get_by_label("Dataset", exact=True).select_option(dataset)
+        self.page.locator("[name=operation]").select_option(operation)
+        self.page.locator("[name=dataset]").select_option(dataset)
         self.page.get_by_label("Reason").fill(reason)
         for name, value in fields.items():
             field = self.page.locator(f"#operation-form [name={name}]")
             (field.select_option if name == "level" else field.fill)(value)
         self.press("Show what would happen")
-        self.page.get_by_text(re.compile("It would be refused|Labels, gates and policies allow|did not work")).wait_for()
+        self.page.get_by_text(
+            re.compile("It would be refused|Labels, gates and policies allow|did not work")
+        ).wait_for()
         return self.told
 
     @property
@@ -164,5 +166,3 @@ def ledger(kfm: Kfm) -> list[tuple[str, str, str]]:
     rows = kfm("runs", "receipts", "--limit", "0", "--json").data
     found = [kfm("runs", "receipt", row["run_id"], "--json").data for row in reversed(rows)]
     return [(each["job_type"].rpartition(".")[2], each["outcome"], each["actor"]) for each in found]
-
-

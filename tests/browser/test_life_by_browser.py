@@ -9,16 +9,20 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
+from kfm.api.console.static_files import address_of
+from kfm.crypto.approvals import ApprovalRequest
 from tests.api.console_server import console
 from tests.api.test_up_serves import up
 from tests.browser.chromium import chromium, violations
 from tests.browser.signers import Person, enrolled, ledger, make_admin
+from tests.browser.test_console import NARROW
 from tests.cli.conftest import Kfm, done, kfm, plain_environment, ran, started
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Locator
 
 __all__ = ["kfm", "plain_environment", "ran", "started"]
 
@@ -51,57 +55,72 @@ def published(kfm: Kfm) -> str:
 
 
 def test_one_person_asks_and_signs_another_approves_and_only_then_it_is_published(browser: Browser, ran: Kfm) -> None:
-    before = published(ran)
+    version = published(ran)
+    done(ran("rollback", GAUGES, "--to", "nothing", "--reason", "a doubt"))
     make_admin(ran)
     with console() as server, people(browser, server.port) as (olli, sue):
         enrolled(ran, olli, "operator")
         enrolled(ran, sue, "steward")
-        told = olli.ask("rollback", GAUGES, "it was wrong", to="nothing")
-        assert f"What the public sees of {GAUGES}: from {before} to nothing" in told
-        assert "Digest that is signed" in told and "Who must sign" in told
+        told = olli.ask("promote", GAUGES, "the doubt is gone", to=version)
+        assert f"What the public sees of {GAUGES}: from nothing to {version}" in told
+        assert "Digest that is signed" in told and "one steward (sue)" in told
         olli.press("Yes, sign and send it")
-        olli.page.get_by_text("kfm triggers retry").wait_for()  # without `kfm up` it waits, and the page says so
-        trigger = olli.page.locator("#operation").inner_text().partition("kfm triggers retry ")[2].split("`")[0]
-        assert published(ran) == before
-        done(ran("triggers", "retry", trigger))
-        olli.page.get_by_text("Done: done").wait_for()
+        carry_out(ran, olli.page.locator("#operation"))  # by hand: no `kfm up` runs
+        olli.page.get_by_text("Others must sign it").wait_for()
+        place = sue.look(olli.request_id())
+        assert "the doubt is gone" in place.inner_text() and version in place.inner_text()
+        place.get_by_role("button", name="Approve").press("Enter")
         assert published(ran) == ""
-        assert [(olli.complaints, olli.elsewhere), (sue.complaints, sue.elsewhere)] == [([], [])] * 2
+        carry_out(ran, place)
+        place.get_by_text("It is carried out").wait_for()
+        assert published(ran) == version
+        for person in (olli, sue):
+            assert (person.complaints, person.elsewhere) == ([], [])
+
+
+def carry_out(kfm: Kfm, place: Locator) -> None:
+    """Type the command that the page names for what waits there."""
+    place.get_by_text("kfm triggers retry").wait_for()
+    done(kfm("triggers", "retry", place.inner_text().partition("kfm triggers retry ")[2].partition("`")[0]))
 
 
 @pytest.mark.long
 def test_a_dataset_lives_by_browser_alone(browser: Browser, started: Kfm) -> None:
+    config = Path("kfm.yml")
+    yearly = "rain-gauges:\n    schedule: {cadence: annual, at: '02:30'}"  # so that it is not run as it is polled
+    config.write_text(config.read_text().replace("rain-gauges:", yearly, 1))
     make_admin(started)
     with up(Path()) as port, people(browser, port) as (olli, sue):
         enrolled(started, olli, "operator")
         enrolled(started, sue, "steward")
 
         told = olli.ask("run", GAUGES, "first")
-        assert "3 added" in told or "added" in told
+        assert "Keys: 3 added" in told
         assert "Done: " in olli.say_yes()
         sue.go("/review")
         held = sue.page.locator(f"#held-{GAUGES}")
         assert "1 of 12 rows are quarantined" in held.inner_text() and "rain_mm" in held.inner_text()
 
-        first = _promoted(olli, sue, "the first version")
+        _decided(olli, sue, "promote", "the first version")
+        first = published(started)
         source = Path("data/rain_gauges.csv")
         text = source.read_text()
         bad = next(line for line in text.splitlines() if line.count(",") and "-" in line.rpartition(",")[2])
         source.write_text(text.replace(bad, bad.rpartition(",")[0] + ",12.5"))
         sue.page.get_by_role("link", name=f"run {GAUGES} again").click()
-        assert sue.page.get_by_label("Operation", exact=True).input_value() == "run"
+        assert sue.page.locator("[name=operation]").input_value() == "run"
         olli.ask("run", GAUGES, "the row was read wrong, it is corrected at its source")
         assert "Done: " in olli.say_yes()
         sue.go("/review")
         assert sue.page.locator(f"#held-{GAUGES}").count() == 0, "the row is reviewed"
 
-        second = _promoted(olli, sue, "with the corrected row")
-        assert first != second == published(started)
+        _decided(olli, sue, "promote", "with the corrected row")
+        assert published(started) not in ("", first)
         _decided(olli, sue, "rollback", "the row was right after all")
         assert published(started) == first
 
-        assert f"from nothing to frozen" in olli.ask("freeze", GAUGES, "we look into it") or True
-        olli.say_yes()
+        olli.ask("freeze", GAUGES, "we look into it")
+        assert "Done: " in olli.say_yes()
         sue.go("/now")
         assert "frozen" in sue.page.locator("main").inner_text()
         _decided(olli, sue, "thaw", "we have looked")
@@ -122,7 +141,148 @@ def _decided(olli: Person, sue: Person, operation: str, reason: str) -> None:
     assert "It is carried out." in sue.decide(olli.request_id(), "Approve"), sue.page.content()
 
 
-def _promoted(olli: Person, sue: Person, reason: str) -> str:
-    _decided(olli, sue, "promote", reason)
-    sue.go(f"/versions/{GAUGES}/")
-    return ""
+@pytest.mark.long
+def test_a_sign_in_alone_a_replay_and_a_changed_request_are_refused_and_in_the_ledger(
+    browser: Browser, ran: Kfm
+) -> None:
+    version = published(ran)
+    done(ran("rollback", GAUGES, "--to", "nothing", "--reason", "a doubt"))
+    make_admin(ran)
+    with console() as server, people(browser, server.port) as (olli, sue):
+        enrolled(ran, olli, "operator")
+        enrolled(ran, sue, "steward")
+        olli.ask("promote", GAUGES, "the doubt is gone", to=version)
+        before = ledger(ran)
+        with olli.changed("**/v1/operations", '"purpose":"the doubt is gone"', '"purpose":"the doubt is gonE"') as sent:
+            olli.press("Yes, sign and send it")
+            olli.page.get_by_text("That did not work").wait_for()
+        assert len(sent) == 1 and "signature" in olli.told
+        assert ledger(ran)[len(before) :] == [("promote", "denied", "olli")]
+
+        count = len(olli.posts)
+        olli.page.get_by_role("button", name="Yes, sign and send it").dblclick()
+        carry_out(ran, olli.page.locator("#operation"))
+        olli.page.get_by_text("Others must sign it").wait_for()
+        order, post = olli.request_id(), olli.posts[-1]
+        assert "idempotency-key" in post[1] and len(olli.posts) == count + 1
+        before = ledger(ran)
+        assert olli.again(post)[0] == 202, "the same request with the same key is the same one"
+        assert ledger(ran) == before
+        sue.go("/review")
+        alone = {name: value for name, value in json.loads(post[2]).items() if name != "signed"}
+        refused = [
+            (olli.again(post, idempotency_key="another"), "request.open"),
+            (olli.again((post[0], post[1], json.dumps(alone)), idempotency_key="alone"), "signature.missing"),
+            (sue.again(post, idempotency_key="sue", kfm_csrf=csrf(sue)), "signature.person"),
+        ]
+        assert [(status, said["code"]) for (status, said), _ in refused] == [(403, code) for _, code in refused]
+        denied = [("promote", "denied", "olli")] * 2 + [("promote", "denied", "sue")]
+        assert ledger(ran)[len(before) :] == denied
+        before = ledger(ran)
+        assert olli.again(post, kfm_csrf="", idempotency_key="forged")[1]["code"] == "csrf"
+        assert ledger(ran) == before, "what a stranger may have sent is no act of olli's"
+
+        approved(sue, order)
+        carry_out(ran, sue.page.locator(f'[data-request="{order}"]'))
+        sue.page.get_by_text("It is carried out").wait_for()
+        assert published(ran) == version
+        before = ledger(ran)
+        status, said = sue.again(sue.posts[-1], idempotency_key="approve it once more")
+        assert (status, said["code"]) == (403, "request.used")
+        assert ledger(ran)[len(before) :] == [("approve", "denied", "sue")] and published(ran) == version
+        olli.go("/ledger")
+        assert olli.page.get_by_text("denied", exact=True).count() >= 5
+
+
+def csrf(person: Person) -> str:
+    return person.page.locator('meta[name="kfm-csrf"]').get_attribute("content") or ""
+
+
+def approved(person: Person, order: str) -> None:
+    person.look(order).get_by_role("button", name="Approve").press("Enter")
+
+
+@pytest.mark.long
+def test_a_browser_signs_nothing_but_what_it_shows(browser: Browser, ran: Kfm) -> None:
+    version = published(ran)
+    done(ran("rollback", GAUGES, "--to", "nothing", "--reason", "a doubt"))
+    make_admin(ran)
+    with console() as server, people(browser, server.port) as (olli, sue):
+        enrolled(ran, olli, "operator")
+        enrolled(ran, sue, "steward")
+        olli.ask("promote", GAUGES, "the doubt is gone", to=version)
+        olli.press("Yes, sign and send it")
+        carry_out(ran, olli.page.locator("#operation"))
+        olli.page.get_by_text("Others must sign it").wait_for()
+        order = olli.request_id()
+        address = f"**/v1/requests/{order}"
+        found = sue.page.request.get(f"{sue.url}/v1/requests/{order}").json()
+        other = {**found["request"], "purpose": "nothing to see"}
+        altered = msgspec.convert(other, ApprovalRequest).digest
+        for answer, why in (
+            ({**found, "request": other}, "nothing is signed"),
+            ({**found, "request": other, "digest": altered}, "not the request that this page lists"),
+        ):
+            sue.page.route(address, lambda route, *, sent=answer: route.fulfill(json=sent))
+            before = len(sue.posts)
+            place = sue.look(order)
+            assert why in place.inner_text() and "nothing to see" not in place.inner_text()
+            assert place.get_by_role("button", name="Approve").count() == 0 and len(sue.posts) == before
+            sue.page.unroute(address)
+        hidden = {**found["request"], "purpose": "ok\u202e\u200b\u2028"}
+        digest = msgspec.convert(hidden, ApprovalRequest).digest
+        shown = sue.page.evaluate(
+            "async ([address, request, told]) => (await (await import(address)).wholeRequest(request, told)).list"
+            ".innerText",
+            [address_of("request_parts.js"), hidden, digest],
+        )
+        assert r"ok\u{202e}\u{200b}\u{2028}" in shown
+
+        sue.page.route(f"{address}/approve", lambda route: (route.fetch(), route.abort()))
+        place = sue.look(order)
+        place.get_by_role("button", name="Approve").press("Enter")
+        place.get_by_text("It is not known whether this arrived").wait_for()
+        sue.page.unroute(f"{address}/approve")
+        place.get_by_role("button", name="Send it again").press("Enter")
+        carry_out(ran, place)
+        place.get_by_text("It is carried out").wait_for()
+        assert published(ran) == version
+        assert ledger(ran).count(("approve", "done", "sue")) == 1 and ("approve", "denied", "sue") not in ledger(ran)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pages_are_readable_on_a_phone_while_people_ask_and_decide(browser: Browser, ran: Kfm, scheme: str) -> None:
+    version = published(ran)
+    done(ran("rollback", GAUGES, "--to", "nothing", "--reason", "a doubt"))
+    make_admin(ran)
+    how = {"color_scheme": scheme, "viewport": NARROW, "bypass_csp": True}
+    with console() as server, people(browser, server.port, **how) as (olli, sue):
+
+        def is_readable(person: Person) -> None:
+            page = person.page
+            assert violations(page) == [], person.told if page.locator("#operation").count() else page.url
+            assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+
+        enrolled(ran, olli, "operator")
+        olli.go("/my-key")
+        olli.page.get_by_text("This browser has a key").wait_for()
+        is_readable(olli)
+        olli.press("Remove this key")
+        is_readable(olli)
+        enrolled(ran, sue, "steward")
+        olli.ask("promote", GAUGES, "the doubt is gone", to=version)
+        is_readable(olli)
+        olli.press("Yes, sign and send it")
+        place = olli.page.locator("#operation")
+        place.get_by_text("kfm triggers retry").wait_for()
+        assert olli.page.evaluate("document.activeElement.id") == "operation", (
+            "the keyboard stays where the page changes"
+        )
+        is_readable(olli)
+        carry_out(ran, place)
+        olli.page.get_by_text("Others must sign it").wait_for()
+        is_readable(olli)
+        sue.look(olli.request_id())
+        is_readable(sue)
+        assert sue.page.locator("h1").count() == olli.page.locator("h1").count() == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kfm.api import (
     access_routes,
-    browser_routes,
     data_routes,
     ledger_routes,
     now_routes,
@@ -26,7 +25,6 @@ ROUTES = with_contract(
         *page_routes.ROUTES,
         *data_routes.ROUTES,
         *access_routes.ROUTES,
-        *browser_routes.ROUTES,
         *session_routes.ROUTES,
         *stac_routes.ROUTES,
         *run_routes.ROUTES,

@@ -21,16 +21,17 @@ export function pairs(found) {
 
 export const code = (text) => element("code", {}, text);
 
-/** A button. While its work goes on it cannot be pressed again; what fails is told by `failed`. */
+/** A button. While its work goes on it does nothing more, and keeps the keyboard; what fails is told by `failed`. */
 export function button(words, work, failed, attributes = {}) {
   const made = element("button", { type: "button", ...attributes, onclick: async () => {
-    made.disabled = true;
+    if (made.ariaDisabled === "true") return;
+    made.ariaDisabled = "true";
     try {
       await work();
     } catch (problem) {
       failed(problem);
     } finally {
-      made.disabled = false;
+      made.ariaDisabled = "false";
     }
   } }, words);
   return made;

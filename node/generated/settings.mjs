@@ -171,6 +171,15 @@ export const WebhookConfig = record("WebhookConfig", {
   tolerance_s: [bounded(number, {"gt": 0, "le": 3600}), 300],
 });
 
+export const SignInConfig = record("SignInConfig", {
+  issuer: [bounded(text, {"max": 2000}), ""],
+  client_id: [bounded(text, {"max": 200}), ""],
+  client_secret: [bounded(text, {"max": 4096}), ""],
+  claim: [bounded(text, {"min": 1, "max": 100}), "preferred_username"],
+  scopes: [bounded(list(bounded(text, {"min": 1, "max": 4096})), {"max": 20}), ["openid", "profile", "email"]],
+  hours: [bounded(integer, {"ge": 1, "le": 24}), 8],
+});
+
 export const GitHubConfig = record("GitHubConfig", {
   token: [bounded(text, {"min": 1, "max": 4096}), "env:GITHUB_TOKEN"],
   api: [bounded(text, {"min": 1, "max": 4096}), "https://api.github.com"],
@@ -379,6 +388,7 @@ export const Config = record("Config", {
   review: [literal("none", "one", "two"), undefined],
   runners: [RunnersConfig.type, {"image": "", "kubectl_image": "", "folder": "/kfm", "program": "/usr/local/bin/kfm", "user": "kfm", "environment_file": "/etc/kfm/environment", "namespace": "kfm", "service_account": "kfm", "claim": "kfm", "secret": "kfm", "every": "17 * * * *"}],
   webhooks: [map(WebhookConfig.type), {}],
+  sign_in: [SignInConfig.type, {"issuer": "", "client_id": "", "client_secret": "", "claim": "preferred_username", "scopes": ["openid", "profile", "email"], "hours": 8}],
   labels: [bounded(text, {"max": 4096}), ""],
   custodians: [map(CustodianConfig.type), {}],
   ledger: [LedgerConfig.type, {"sign_with": "", "origin": "", "every": 100}],

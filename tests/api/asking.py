@@ -18,6 +18,7 @@ from kfm.api.route_table import ROUTES
 from kfm.api.webhooks import InboxWriter
 from kfm.app.serving.item_catalog import ItemCatalog
 from kfm.app.session.session import Session, open_session
+from kfm.app.sign_in.sign_ins import SignIns
 from kfm.clock import FixedClock
 from kfm.model.ports import Log
 
@@ -48,7 +49,7 @@ class Asked:
         self.clock = clock
         self.path = str(folder / "kfm.yml")
         self.limit = RateLimit(monotonic=clock.monotonic)
-        self.access = Access(rules or Rules(), self.limit)
+        self.access = Access(rules or Rules(), self.limit, SignIns(clock))
         self.readers = Readers(self._opened, self.path, threads=2)
         items = ItemCatalog(str(folder / ".kfm" / "serve" / "items.db"))
         self.writer = InboxWriter(self._opened) if stores else None

@@ -192,9 +192,9 @@ def is_endless(route: ApiRoute) -> bool:
 
 def readable(routes: Sequence[ApiRoute]) -> list[ApiRoute]:
     """Return the routes that the one user of an installation without a key list may read, and whose answers end. It has
-    no change request, and nobody requested anything there."""
+    no change request, and nobody requested anything there. Routes that ask a sign-in provider are left out."""
     ends = [r for r in routes if r.method == "GET" and not is_endless(r) and not REQUESTED & set(r.path.split("/"))]
-    return [r for r in ends if "single" in r.audiences]
+    return [r for r in ends if "single" in r.audiences and r.asks is None]
 
 
 def addresses(route: ApiRoute, dataset: str, site: Site) -> str:

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlencode
 
-import pytest
-
 from kfm.api.access import Rules
 from kfm.api.route_table import ROUTES
 from kfm.cli.start.init import FILES
@@ -59,6 +57,9 @@ def test_a_cookie_ends_with_the_next_request_when_its_token_or_its_person_does(l
         answer = served.get(ME, headers=cookie)
         assert (answer.status, answer.data["code"]) == (401, "session.ended")
         assert answer.headers["set-cookie"].startswith("kfm_session=; Max-Age=0; "), "a browser is the public again"
+        shown = served.get("/now", headers={**cookie, "accept": "text/html,*/*;q=0.8"})
+        assert shown.status == 401 and b'<a class="get" href="/sign-in">Sign in</a>' in shown.body
+        assert shown.headers["set-cookie"] == answer.headers["set-cookie"]
         assert served.get("/sign-in", headers=cookie).status == 200, "and can sign in again"
 
 
@@ -120,14 +121,20 @@ def test_the_one_user_of_this_machine_needs_the_csrf_token_of_this_process(tmp_p
         site.close()
 
 
-@pytest.mark.parametrize("route", CHANGING, ids=lambda route: route.name)
-def test_no_route_that_changes_something_takes_a_forged_request(listed: Listed, route: object) -> None:
+def test_no_route_that_changes_something_takes_a_forged_request(listed: Listed) -> None:
     served = listed.served()
     cookie, csrf = signed_in(served, listed.tokens["ada"])
-    at, method = re.sub(r"\{\w+(:\w+)?\}", "x", route.path), route.method  # type: ignore[attr-defined]
-    for forged in ({}, {"kfm-csrf": csrf}, OWN, {"kfm-csrf": csrf, "origin": "http://example.org"}):
-        answer = served.get(at, method=method, headers={**cookie, **forged})
-        assert (answer.status, answer.data["code"]) == (403, "csrf"), forged
+    forged: tuple[dict[str, str], ...] = (
+        {},
+        {"kfm-csrf": csrf},
+        OWN,
+        {"kfm-csrf": csrf, "origin": "http://example.org"},
+    )
+    for route in CHANGING:
+        at = re.sub(r"\{\w+(:\w+)?\}", "x", route.path)
+        for headers in forged:
+            answer = served.get(at, method=route.method, headers={**cookie, **headers})
+            assert (answer.status, answer.data["code"]) == (403, "csrf"), (route.name, headers)
 
 
 def test_a_stranger_is_signed_in_by_no_other_site(listed: Listed) -> None:
@@ -178,9 +185,8 @@ def test_the_open_mode_has_no_sign_in_and_no_route_that_changes_something(listed
     assert served.get(ME, headers=cookie).data["role"] == "public"
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"[]", b'{"token":1}', b'{"tok":"kfm_canary"}', b"[" * 9000, b'{"token":"kfm_\xff"}']
-)
-def test_a_body_that_is_no_sign_in_is_refused_without_a_word_of_it(listed: Listed, body: bytes) -> None:
-    answer = listed.served().get(SESSION, method="POST", body=body)
-    assert (answer.status, answer.data["code"]) == (400, "input.bad") and b"kfm_" not in answer.body
+def test_a_body_that_is_no_sign_in_is_refused_without_a_word_of_it(listed: Listed) -> None:
+    served = listed.served()
+    for body in (b"", b"[]", b'{"token":1}', b'{"tok":"kfm_canary"}', b"[" * 9000, b'{"token":"kfm_\xff"}'):
+        answer = served.get(SESSION, method="POST", body=body)
+        assert (answer.status, answer.data["code"]) == (400, "input.bad") and b"kfm_" not in answer.body, body

@@ -274,6 +274,23 @@ YAML_CASES: Cases = {
     "never closed": ("[" * 100_000, ("nested deeper than 50",)),
     "two documents": (TAIL + "---\n" + TAIL, ("kfm.yml:2:1", "second document")),
     "a directive": ("%YAML 1.1\n---\n" + TAIL, ("kfm.yml:1:1", "directive")),
+    "an issuer without TLS": (
+        "sign_in: {issuer: http://login.example.org, client_id: kfm}\n" + TAIL,
+        ("sign_in.issuer", "is not encrypted"),
+    ),
+    "a client without a provider": ("sign_in: {client_id: kfm}\n" + TAIL, ("sign_in.issuer", "is not an address")),
+    "a provider without a client": (
+        "sign_in: {issuer: https://login.example.org}\n" + TAIL,
+        ("sign_in.client_id", "is not the name of a client"),
+    ),
+    "a client's secret in clear": (
+        "sign_in: {issuer: https://login.example.org, client_id: kfm, client_secret: CANARY}\n" + TAIL,
+        ("sign_in.client_secret", "is not a reference"),
+    ),
+    "scopes without openid": (
+        "sign_in: {issuer: https://login.example.org, client_id: kfm, scopes: [email]}\n" + TAIL,
+        ("sign_in.scopes", "are not scopes with openid"),
+    ),
     "a tab": ("execute:\n\tthreads: 1\n", ("kfm.yml:2:1", "not YAML", "tabs")),
     "NUL": (b"state: a\x00b\n", ("kfm.yml:1:9", "U+0000")),
     "an escape": (b"state: a\x1b[31m\n", ("kfm.yml:1:9", "U+001B")),

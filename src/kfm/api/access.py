@@ -20,8 +20,10 @@ from kfm.api.rate_limit import RateLimit, network_of
 from kfm.api.readers import Stamp, stamp_of
 from kfm.api.session_cookie import cookie_of
 from kfm.app.authority import keyring
-from kfm.app.authority.token_holders import digest_of_token, holder_of
+from kfm.app.authority.token_holders import Holder, digest_of_token, holder_by_name, holder_of
 from kfm.app.session.key_list_file import FILE
+from kfm.app.sign_in.provider import settings_of
+from kfm.app.sign_in.sign_ins import PREFIX, SignIns, name_of
 from kfm.errors import KfmError
 from kfm.model import refs
 
@@ -63,9 +65,12 @@ class Rules(NamedTuple):
 class Access:
     """Decides who asks. One server has one; its reading threads share it."""
 
-    def __init__(self, rules: Rules | None = None, limit: RateLimit | None = None) -> None:
+    def __init__(
+        self, rules: Rules | None = None, limit: RateLimit | None = None, sign_ins: SignIns | None = None
+    ) -> None:
         self._rules = rules or Rules()
         self._limit = limit if limit is not None else RateLimit()
+        self.sign_ins = sign_ins or SignIns()
         self._secret = secrets.token_bytes(32)
         self._valid: OrderedDict[str, None] = OrderedDict()
         self._own = threading.Lock()
@@ -77,6 +82,8 @@ class Access:
         sent = request.headers.getlist("authorization")
         if not sent:
             cookie = self.cookie(request)
+            if cookie and not cookie.startswith("kfm_"):
+                return name_of(cookie)
             return digest_of_token(cookie) if cookie else ""
         scheme, _, token = sent[0].partition(" ")
         is_bearer = scheme.lower() == "bearer"
@@ -92,9 +99,10 @@ class Access:
     def csrf(self, request: Request, caller: Caller) -> str:
         """Return what a change of this caller has to carry; empty if a browser adds nothing by itself that lets the
         caller change something."""
-        if cookie := self.cookie(request):
-            return csrf_of(cookie.encode("utf-8", "replace")) if caller.person else ""
-        return csrf_of(self._secret) if caller.audience == "single" else ""
+        if caller.audience == "single":
+            return csrf_of(self._secret)
+        cookie = self.cookie(request) if caller.person else ""
+        return csrf_of(cookie.encode("utf-8", "replace")) if cookie else ""
 
     def is_secure(self, request: Request) -> bool:
         """Return whether the caller came over TLS, which a proxy may have ended."""
@@ -127,7 +135,7 @@ class Access:
         revoked or malformed, or if no key list can be read."""
         if not credential:
             return self.stranger(session, host)
-        holder = holder_of(session, self._key_list(session), credential)
+        holder = self._holder(session, credential)
         with self._own:
             if holder is None or self._rules.place == "open":
                 self._valid.pop(credential, None)
@@ -149,8 +157,15 @@ class Access:
         """Return whether a token still gives what it gave when an answer began."""
         if not credential:
             return True
-        holder = holder_of(session, self._key_list(session), credential)
+        holder = self._holder(session, credential)
         return holder is not None and (holder.role, holder.person) == (caller.audience, caller.person)
+
+    def _holder(self, session: Session, credential: str) -> Holder | None:
+        """Return the person whom a token, or the session of a sign-in, names now."""
+        if not credential.startswith(PREFIX):
+            return holder_of(session, self._key_list(session), credential)
+        found = self.sign_ins.find(credential, settings_of(session))
+        return None if found is None else holder_by_name(session, self._key_list(session), found.person, found.until)
 
     def _key_list(self, session: Session) -> Keys | None:
         """Return the key list in force; None if there is none, or if it cannot be read: then nobody has a role."""

@@ -21,13 +21,16 @@ from kfm.api import csrf
 from kfm.api.acceptance import Aside, Desk, Writing
 from kfm.api.access import Access, Caller, Rules, host_of
 from kfm.api.console.account_bar import dressed
+from kfm.api.console.sign_in_page import ended_page
 from kfm.api.correlation import Visit
 from kfm.api.forms import form_of
 from kfm.api.problems import PROBLEM, HttpProblem, Problem, as_problem, body_of, not_found
+from kfm.api.provider_calls import ProviderCalls
 from kfm.api.routes import FORM, HTML, Answer, ApiRoute, Call, Events, Stream, View, encoded, query_of
 from kfm.api.session_cookie import clear_cookie
 from kfm.app.serving.item_catalog import ItemCatalog
 from kfm.app.serving.shelf import CURRENT, Shelf
+from kfm.app.sign_in.provider import settings_of
 from kfm.clock import SystemClock
 from kfm.errors import KfmError, place_of
 
@@ -56,9 +59,11 @@ SECURITY = {
 # What may be shown can change with the next request: a cache has to ask each time.
 CACHING = {"Cache-Control": "no-cache", "Vary": "Accept, Authorization, Cookie"}
 PRIVATE = ("Cache-Control", "private, no-cache")  # of an answer that is not everybody's
+SESSION_ENDS = ("session.ended", "session.unconfirmed")  # codes that a browser gets a page about
 SIGN_IN = "sign-in"  # the tag of the routes for signing in and out
 CLOSING = frozenset({408, 413})  # the rest of the body is not read
 Asgi = Callable[..., Any]
+_UNCONFIRMED = "the sign-in provider does not say whether your sign-in still holds; try again, or sign out at /sign-in"
 _log = logging.getLogger("uvicorn.error")
 
 
@@ -81,6 +86,7 @@ class GovernedApp:
         request."""
         self._is_open = rules is not None and rules.place == "open"
         self._access = access or Access(rules)
+        self._provider = ProviderCalls(self._access.sign_ins)
         self._log = log
         self._desk = desk or Desk(None)
         self._monotonic = SystemClock().monotonic
@@ -100,6 +106,7 @@ class GovernedApp:
 
     def close(self) -> None:
         self._desk.close()
+        self._provider.close()
         self._readers.close()
         self._items.close()
 
@@ -165,7 +172,13 @@ class GovernedApp:
                 headers=_headers(request, is_head=is_head),
                 correlation_id=request.scope["kfm.visit"].correlation_id,
                 is_secure=self._access.is_secure(request),
+                credential=request.scope["kfm.credential"],
             )
+            await self._confirm(route, request)
+            if route.asks is not None:
+                settings = await self._readers.ask(lambda reading: settings_of(reading.session))
+                asked = await self._provider.ask(partial(route.asks, self._access.sign_ins, settings, call))
+                call = call._replace(asked=asked)
             found, index = await self._readers.ask(partial(self._worked, route, call, request))
             while isinstance(found.body, Writing | Aside):
                 made, again = None, route
@@ -180,6 +193,10 @@ class GovernedApp:
         except HttpProblem as told:
             if told.problem.status == 404:
                 await _rounded(began)
+            if told.problem.code in SESSION_ENDS and route.media == HTML and _takes_pages(request):
+                headers = {**SECURITY, **CACHING, **dict(told.headers)}
+                body = b"" if is_head else ended_page(told.problem.detail)
+                return Response(body, told.problem.status, headers, media_type=HTML)
             return _problem(told.problem, dict(told.headers))
         except KfmError as told:
             return _problem(as_problem(told))
@@ -202,6 +219,8 @@ class GovernedApp:
 
     async def news(self, events: Events, route: ApiRoute, request: Request) -> list[tuple[int, str, object]]:
         """Return the events since the last call, as far as the caller may see them now."""
+
+        await self._confirm(route, request)
 
         def look(reading: Reading) -> list[tuple[int, str, object]]:
             with reading.session.state.reading():
@@ -241,7 +260,22 @@ class GovernedApp:
             raise not_found()
         shelf = Shelf(session, reading.gate, caller.audience)
         token = self._access.csrf(request, caller)
-        return View(session, shelf, self._items, caller.audience, index, caller.person, caller.until, token)
+        signs_in = None if self._is_open else self._access.sign_ins
+        who = (caller.audience, index, caller.person, caller.until, token, signs_in)
+        return View(session, shelf, self._items, *who)
+
+    async def _confirm(self, route: ApiRoute, request: Request) -> None:
+        """Ask the provider whether the session of a sign-in still holds. HttpProblem 503 if it does not say so, but on
+        the pages for signing in and out."""
+        credential = request.scope["kfm.credential"]
+        try:
+            await self._provider.confirm(credential)
+        except KfmError as told:
+            if told.__cause__ is not None:  # it was asked just now
+                _log.error("the sign-in provider: %s", told.__cause__)
+            if not route.for_strangers:
+                raise HttpProblem(503, _UNCONFIRMED, SESSION_ENDS[1]) from None
+            request.scope["kfm.credential"] = ""
 
     def _caller(self, route: ApiRoute, request: Request, session: Session) -> Caller:
         """Return who asks. HttpProblem 401 for a token that is not valid, and for a cookie that is not any more."""
@@ -254,9 +288,8 @@ class GovernedApp:
             if route.for_strangers:
                 return self._access.stranger(session, host)
             cleared = clear_cookie(is_secure=self._access.is_secure(request))
-            raise HttpProblem(
-                401, "your sign-in has ended; sign in again at /sign-in", "session.ended", (cleared,)
-            ) from None
+            words = "your sign-in has ended; sign in again at /sign-in"
+            raise HttpProblem(401, words, SESSION_ENDS[0], (cleared,)) from None
 
     def _check_csrf(self, request: Request, sent: str, view: View) -> None:
         """Check a change that a browser may have been made to send. `Authorization` is never sent by itself."""
@@ -302,13 +335,17 @@ class GovernedApp:
         if request.method == "HEAD":
             _close(stream)
             return Response(status_code=answer.status, headers=headers, media_type=answer.media_type)
-        return StreamingResponse(self._pieces(stream), answer.status, headers, media_type=answer.media_type)
+        return StreamingResponse(self._pieces(stream, request), answer.status, headers, media_type=answer.media_type)
 
-    async def _pieces(self, stream: Stream) -> Any:
+    async def _pieces(self, stream: Stream, request: Request) -> Any:
         """Send a body in pieces, as long as it may be shown. A client whose body ends early sees that it is cut."""
         pieces = iter(stream.pieces)
         try:
             while True:
+                try:
+                    await self._provider.confirm(request.scope["kfm.credential"])
+                except (HttpProblem, KfmError):
+                    raise _Withdrawn from None
                 piece = await self._readers.ask(partial(_next_piece, stream, pieces))
                 if piece is None:
                     raise _Withdrawn
@@ -387,6 +424,10 @@ def _headers(request: Request, *, is_head: bool) -> dict[str, str]:
 def _names(header: str, tag: str) -> bool:
     """Return whether If-None-Match names this tag."""
     return any(each.strip().removeprefix("W/") in (tag, "*") for each in header.split(","))
+
+
+def _takes_pages(request: Request) -> bool:
+    return "text/html" in request.headers.get("accept", "")
 
 
 def _problem(problem: Problem, headers: dict[str, str] | None = None) -> Response:

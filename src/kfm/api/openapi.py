@@ -238,7 +238,7 @@ def _parameters(route: ApiRoute) -> Iterator[dict[str, Any]]:
         yield {"name": name, "in": "path", "required": True, "description": about, "schema": {"type": "string"}}
     for each in route.parameters:
         yield {"name": each.name, "in": "query", "description": each.description, "schema": each.schema()}
-    if route.free_query:
+    if route.free_query and not route.parameters:
         for name, (about, schema, _) in _SEARCH.items():
             if name != "collections" or "{" not in route.path:
                 yield {"name": name, "in": "query", "description": about, "schema": schema}
@@ -263,7 +263,7 @@ def _response(route: ApiRoute, status: int) -> dict[str, Any]:
     if status >= 400:
         more = {416: ("Content-Range",), 429: ("Retry-After",), 503: ("Retry-After",)}.get(status, ())
         content = {PROBLEM: {"schema": {"$ref": f"{_SCHEMAS}Problem"}}}
-        if route.media == HTML and (status == 401 or (status == 403 and route.changes)):
+        if route.media == HTML and (route.tag == "sign-in" or status in (401, 503)):
             content |= {_bare(HTML): {"schema": {"type": "string"}}}
         return {"description": TITLES[status], **({"headers": _headers(*more)} if more else {}), "content": content}
     named = ["KFM-Ledger-Entries", *(["ETag"] if route.method == "GET" else [])]

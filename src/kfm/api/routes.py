@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from kfm.app.serving.item_catalog import ItemCatalog
     from kfm.app.serving.shelf import Shelf
     from kfm.app.session.session import Session
+    from kfm.app.sign_in.provider import ProviderSettings
+    from kfm.app.sign_in.sign_ins import SignIns
 
 Kind = Literal["text", "whole", "choice"]
 # Who asks: the open internet; the one user of an installation without a key list, on loopback; or a person of the key
@@ -71,6 +73,8 @@ class Call(NamedTuple):
     headers: Mapping[str, str]
     correlation_id: str = ""  # of whatever this request causes
     is_secure: bool = False  # the caller came over TLS
+    asked: Any = None  # what `ApiRoute.asks` returned
+    credential: str = ""  # the digest of the caller's token, or the name of the session
 
 
 class View(NamedTuple):
@@ -84,6 +88,7 @@ class View(NamedTuple):
     person: str = ""  # of the key list; empty: nobody by name
     until: str = ""  # when the person's token ends
     csrf: str = ""  # what the caller's next change has to carry; empty: nothing
+    sign_ins: SignIns | None = None  # of this server; None: nobody signs in here
 
 
 class Stream(NamedTuple):
@@ -109,6 +114,9 @@ class Answer(NamedTuple):
     etag: str = ""  # empty: computed from the body
 
 
+Asks = Callable[["SignIns", "ProviderSettings | None", Call], Any]
+
+
 class ApiRoute(NamedTuple):
     method: str
     path: str  # as Starlette writes it: /v1/datasets/{name}
@@ -127,6 +135,7 @@ class ApiRoute(NamedTuple):
     accepted: type | None = None  # the record of a 202: a request that is stored under its Idempotency-Key
     changes: bool = False  # it changes something: see csrf.py
     for_strangers: bool = False  # it answers a caller whose sign-in has ended as the public
+    asks: Asks | None = None  # what takes long because it asks another server; it runs before `work`
     audiences: tuple[str, ...] = EVERYBODY  # for all others the address does not exist
 
 

@@ -36,7 +36,7 @@ from kfm.config.store_settings import (
     check_servers,
 )
 from kfm.config.upstream_datasets import check_indexes, check_promotions, check_reads
-from kfm.config.webhook_settings import WebhookConfig, check_webhook
+from kfm.config.webhook_settings import SignInConfig, WebhookConfig, check_sign_in, check_webhook
 from kfm.model.outbox_messages import NOTIFY
 from kfm.model.records import Record
 from kfm.parsing.characters import is_printable
@@ -188,6 +188,9 @@ class Config(Record, frozen=True):
             extra_json_schema={"propertyNames": {"pattern": ID_PATTERN}},
         ),
     ] = {}
+    sign_in: Annotated[
+        SignInConfig, Meta(description="who signs people in to `kfm serve`, by OpenID Connect; Python only")
+    ] = SignInConfig()
     labels: Annotated[
         str, Meta(max_length=4096, description="path of the labels file: how protected datasets and sources are")
     ] = ""
@@ -287,6 +290,7 @@ def check(config: Config, document: Document) -> None:
         with document:
             check_webhook(document, ("webhooks", name), hook, config.datasets)
     check_notify(document, config.notify, config.datasets, config.network.allow)
+    check_sign_in(document, config.sign_in)
 
 
 def with_defaults(config: Config, document: Document) -> Config:

@@ -77,8 +77,19 @@ def holder_of(session: Session, keys: Keys | None, digest: str) -> Holder | None
         return None
     if state_of(kept.signed, keys, now(session)) != "valid":
         return None
-    role = next((role for role in ROLES if keys.has_role(kept.signed.person, role)), "viewer")
-    return Holder(kept.signed.person, role, kept.signed.ends_at)
+    return Holder(kept.signed.person, role_of(keys, kept.signed.person), kept.signed.ends_at)
+
+
+def role_of(keys: Keys, person: str) -> str:
+    """Return the role with which a person reads."""
+    return next((role for role in ROLES if keys.has_role(person, role)), "viewer")
+
+
+def holder_by_name(session: Session, keys: Keys | None, person: str, until: str) -> Holder | None:
+    """Return the person of this name whom a provider signed in; None without a key that is valid now."""
+    if keys is None or not is_listed(keys, person, now(session)):
+        return None
+    return Holder(person, role_of(keys, person), until)
 
 
 def holder_of_token(session: Session, text: str) -> Holder | None:
@@ -88,6 +99,14 @@ def holder_of_token(session: Session, text: str) -> Holder | None:
     except KfmError:
         return None
     return holder_of(session, keys, digest_of_token(text))
+
+
+def holder_named(session: Session, person: str) -> Holder | None:
+    """Return the person of this name under the key list in force; None if there is none with a valid key."""
+    try:
+        return holder_by_name(session, in_force(session), person, "")
+    except KfmError:
+        return None
 
 
 def seconds_until(session: Session, ends_at: str) -> int:

@@ -22,8 +22,8 @@ MORE = """\
 It serves what the published refs and the labels allow at the moment of each request: pages for people at /, JSON at
 /v1, a STAC API at /stac, the public files at /datasets, and webhooks at /webhooks. It runs nothing: `kfm up --listen`
 does both. Without TLS it listens on loopback only, unless a proxy in front of it ends TLS (--behind-proxy).
-A person who sends a token (`kfm token new`) reads as the key list says. Everybody else is the public; without a key
-list the one user of this machine reads over loopback."""
+A person who sends a token (`kfm token new`), or signs in at /sign-in, reads as the key list says. Everybody else is
+the public; without a key list the one user of this machine reads over loopback."""
 
 
 def arguments(parser: Parser) -> None:

@@ -26,6 +26,7 @@ DAY_MS = 86_400_000
 ME, GAUGES = "/v1/me", "/v1/datasets/rain-gauges"
 # Every route that takes a POST.
 POSTS = {"/stac/search", "/v1/session", "/sign-in", "/sign-out", "/v1/operations"}
+POSTS |= {"/v1/quarantine/{name}/review"}
 # Those that take an approval or a rejection: a signature that was made elsewhere, never a login.
 SIGNED = {"/v1/requests/{request}/approve", "/v1/requests/{request}/reject"}
 

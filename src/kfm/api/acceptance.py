@@ -7,17 +7,19 @@ at the same time or after a kill, stores nothing, and gets the same answer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from kfm.api.problems import HttpProblem
 from kfm.api.routes import Answer, Call, View
+from kfm.api.run_routes import seen_by
 from kfm.app.runs.requested_operations import Kept, is_ledgered, keep_refusal
 from kfm.app.runs.trigger_inbox import SERVER, Message, accepted_request
-from kfm.app.serving.act_answers import accepted, change_request_of, stored_trigger
+from kfm.app.serving.act_answers import accepted, change_request_of, shown_problem, stored_trigger
 from kfm.errors import KfmError
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
@@ -102,7 +104,7 @@ def ids_of(view: View, call: Call, address: str) -> tuple[str, str]:
     return digest(canonical([view.person, key])), digest(canonical([view.person, key, address, digest(call.body)]))
 
 
-def known(view: View, ids: tuple[str, str]) -> Answer | None:
+def known(view: View, ids: tuple[str, str], note: str = "") -> Answer | None:
     """Return the answer to a request that was accepted before. HttpProblem if its key was used with another body."""
     inbox = view.session.state.inbox
     first = inbox.delivery(SERVER, ids[0])
@@ -115,12 +117,21 @@ def known(view: View, ids: tuple[str, str]) -> Answer | None:
     trigger_id = first.trigger_ids[0]
     found = stored_trigger(view.session, trigger_id)
     trigger = found.trigger if isinstance(found, EndedTrigger) else found
-    return answer_of(trigger_id, change_request_of(trigger) if trigger is not None else "")
+    return answer_of(trigger_id, change_request_of(trigger) if trigger is not None else "", note)
 
 
-def answer_of(trigger_id: str, change_request: str) -> Answer:
-    said = accepted(trigger_id, change_request)
+def answer_of(trigger_id: str, change_request: str, note: str = "") -> Answer:
+    said = accepted(trigger_id, change_request, note)
     return Answer(said, status=202, headers=(("Location", said.see),))
+
+
+@contextmanager
+def discreet(view: View, dataset: str) -> Iterator[None]:
+    """Let problems say of a dataset what this person may read."""
+    try:
+        yield
+    except KfmError as problem:
+        raise shown_problem(view.session, seen_by(view), dataset, problem) from None
 
 
 def accept(
@@ -133,13 +144,15 @@ def accept(
     dataset: str,
     reason: str,
     request_id: str = "",
+    note: str = "",
 ) -> Answer:
     """Accept what `judge` returns, or keep in the ledger why it is refused, and tell the caller."""
     ids = ids_of(view, call, address)
-    if (before := known(view, ids)) is not None:
+    if (before := known(view, ids, note)) is not None:
         return before
     try:
-        kept = judge()
+        with discreet(view, dataset):
+            kept = judge()
     except KfmError as problem:
         if not is_ledgered(problem):
             raise
@@ -148,7 +161,7 @@ def accept(
     message = accepted_request(view.session.clock.now_ms(), ids, trigger, kept.objects)
 
     def then(stored: Any) -> Answer | None:
-        return answer_of(stored[0], kept.change_request) if stored is not None else None
+        return answer_of(stored[0], kept.change_request, note) if stored is not None else None
 
     return Answer(Writing(message, then))
 

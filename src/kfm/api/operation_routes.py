@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from kfm.api.acceptance import Aside, accept, body_of
+from kfm.api.acceptance import Aside, accept, body_of, discreet
 from kfm.api.problems import not_found
 from kfm.api.routes import JSON, STAFF, Answer, ApiRoute, Call, Parameter, View
 from kfm.api.run_routes import seen_by
 from kfm.app.runs.operation_preview import predicted_run
 from kfm.app.runs.requested_operations import (
+    QuarantineReview,
     RequestedOperation,
     RequestedSignature,
     accepted_operation,
@@ -31,6 +32,8 @@ from kfm.app.serving.act_answers import (
     trigger_answer,
 )
 from kfm.app.serving.discretion import own_mistakes
+from kfm.errors import Refused
+from kfm.model import refs
 from kfm.model.names import dataset_id
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from kfm.app.runs.requested_operations import Kept, Order
 
 EVERYTHING = "global"
+OF_ROWS = "no request releases a row: this run reads the source and its contract again, and they decide"
 
 
 def operate(view: View, call: Call) -> Answer:
@@ -60,7 +64,8 @@ def operate(view: View, call: Call) -> Answer:
 
 def _preview(view: View, wanted: RequestedOperation) -> Answer:
     if wanted.operation != "run":
-        return Answer(preview(view.session, seen_by(view), wanted, view.person, view.entries))
+        with discreet(view, wanted.dataset):
+            return Answer(preview(view.session, seen_by(view), wanted, view.person, view.entries))
 
     def then(later: View, outcome: Outcome) -> Answer:
         return Answer(preview_of_run(outcome, later.session, seen_by(later), wanted.dataset, later.entries))
@@ -111,6 +116,29 @@ def reject(view: View, call: Call) -> Answer:
     return _sign("reject", view, call)
 
 
+def review_quarantine(view: View, call: Call) -> Answer:
+    """Accept the run that decides about quarantined rows."""
+    wanted, name = body_of(call, QuarantineReview), call.path["name"]
+    if name == EVERYTHING or not seen_by(view).may_name(dataset_id(name)):
+        raise not_found()
+    run = RequestedOperation(
+        operation="run",
+        dataset=name,
+        reason=wanted.reason,
+        force=wanted.force,
+        allow_deletions=wanted.allow_deletions,
+    )
+
+    def judge() -> Kept:
+        if not view.session.state.refs.at(refs.quarantine(name)):
+            raise Refused(f"nothing of {name} is quarantined", hint="see /v1/review")
+        return accepted_run(view.session, run, view.person)
+
+    return accept(
+        view, call, f"quarantine {name}", judge, operation="run", dataset=name, reason=wanted.reason, note=OF_ROWS
+    )
+
+
 def trigger(view: View, call: Call) -> Answer:
     found = trigger_answer(view.session, seen_by(view), call.path["trigger"], view.entries)
     if found is None:
@@ -143,6 +171,11 @@ ROUTES = (
         "POST", "/v1/requests/{request}/reject", "reject", "Reject a change request, for good", reject, Accepted,
         tag="changes", problems=_PROBLEMS, body=JSON, takes=RequestedSignature, successes=(202,), changes=True,
         audiences=STAFF,
+    ),
+    ApiRoute(
+        "POST", "/v1/quarantine/{name}/review", "reviewQuarantine", "Request the run that decides quarantined rows",
+        review_quarantine, Accepted, tag="changes", problems=_PROBLEMS, body=JSON, takes=QuarantineReview,
+        successes=(202,), accepted=Accepted, changes=True, audiences=STAFF,
     ),
     ApiRoute(
         "GET", "/v1/triggers/{trigger}", "trigger", "A trigger, and what became of it", trigger, TriggerAnswer,

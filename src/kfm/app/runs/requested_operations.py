@@ -36,6 +36,7 @@ from kfm.app.session.input_checks import checked_overrides, known_dataset, one_l
 from kfm.clock import parse_instant, rfc3339
 from kfm.crypto.approvals import RULES, Act, ApprovalRequest, decide
 from kfm.crypto.change_request import Order as Order
+from kfm.crypto.change_request import identified
 from kfm.engine.failure import with_failure_receipt
 from kfm.errors import BadInput, Denied, KfmError, Moved
 from kfm.model import refs
@@ -90,6 +91,14 @@ class RequestedSignature(Record, frozen=True):
     at: str
     signature: str
     reason: str = ""
+
+
+class QuarantineReview(Record, frozen=True):
+    """A request for the run that decides about quarantined rows."""
+
+    reason: str
+    force: bool = False
+    allow_deletions: int = 0
 
 
 class Kept(NamedTuple):
@@ -203,6 +212,7 @@ def accepted_run(session: Session, wanted: RequestedOperation, person: str) -> K
 def accepted_operation(session: Session, wanted: RequestedOperation, person: str) -> Kept:
     """Return the trigger of a requested operation, with its move pinned. Denied if a signature is missing or does not
     count, and Moved if the ref is not where the person saw it."""
+    _check_fields(wanted)
     if wanted.signed is not None:
         wanted = msgspec.structs.replace(wanted, reason=wanted.signed.request.purpose)
     if not wanted.reason.strip():
@@ -267,6 +277,8 @@ def _accepted_order(session: Session, keys: Keys, found: Planned, signed: Signed
     _check_signer(keys, act, person, at)
     if request.requester != person:
         _deny("request.person", f"change request {request.id} names another requester", "sign a request of your own")
+    if identified(request) != request:
+        _deny("request.changed", f"change request {request.id[:16]!r} has another id than its words", _LOOK_AGAIN)
     _check_unused(session, request)
     _check_same(found, order)
     reasons = against("request", None, order, keys, at)

@@ -18,6 +18,7 @@ from kfm.app.runs.requested_operations import RequestedOperation, planned, reque
 from kfm.app.serving.discretion import EVERYTHING
 from kfm.crypto.approvals import ApprovalRequest
 from kfm.crypto.change_request import Order, read_order
+from kfm.errors import Moved
 from kfm.model import refs
 from kfm.model.operation_target import SIGNED
 from kfm.model.records import EndedTrigger, Record, RefMove
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from kfm.app.runs.execution import Outcome
     from kfm.app.serving.discretion import Discretion
     from kfm.app.session.session import Session
+    from kfm.errors import KfmError
     from kfm.model.records import Receipt, Trigger
 
 ORDERS = refs.ORDERS
@@ -82,6 +84,7 @@ class Accepted(Record, frozen=True):
     see: str  # where its state is told
     change_request: str  # its id, if it became one or signs one
     carried_out_by: str
+    note: str = ""  # what decides, where the request itself does not
 
 
 class SignedBy(Record, frozen=True):
@@ -185,6 +188,23 @@ def preview_of_run(outcome: Outcome, session: Session, seen: Discretion, dataset
         seen=seen,
         index=index,
     )
+
+
+# What these rules say of a request names people, keys and requests alone.
+_OF_PEOPLE = ("request.", "requester.", "signature.", "approval.", "levels.")
+
+
+def shown_problem(session: Session, seen: Discretion, dataset: str, problem: KfmError) -> KfmError:
+    """Return a problem as this person may read it. Of data that is not plainly public it keeps its kind and its rule:
+    its text may name something of the data."""
+    rule = str(problem.fields.get("rule") or "")
+    if rule.startswith(_OF_PEOPLE) or isinstance(problem, Moved) or is_plain(session, seen, dataset):
+        return problem
+    found = type(problem)(
+        "this cannot be done now", hint="the data is not plainly public: the command line says why, see `kfm why-not`"
+    )
+    found.fields = {"rule": rule} if rule else {}
+    return found
 
 
 def is_plain(session: Session, seen: Discretion, dataset: str) -> bool:
@@ -305,12 +325,13 @@ def _moves_of(request: ApprovalRequest) -> list[RefMove]:
 # -- triggers
 
 
-def accepted(trigger_id: str, change_request: str) -> Accepted:
+def accepted(trigger_id: str, change_request: str, note: str = "") -> Accepted:
     return Accepted(
         trigger_id=trigger_id,
         see=f"/v1/triggers/{trigger_id}",
         change_request=change_request,
         carried_out_by=CARRIED_OUT.replace("ID", trigger_id),
+        note=note,
     )
 
 

@@ -12,7 +12,6 @@ from kfm.api import (
     run_routes,
     session_routes,
     stac_routes,
-    static_routes,
     steward_routes,
     story_routes,
     version_routes,
@@ -34,6 +33,5 @@ ROUTES = with_contract(
         *steward_routes.ROUTES,
         *operation_routes.ROUTES,
         *story_routes.ROUTES,
-        *static_routes.ROUTES,
     )
 )

@@ -86,8 +86,30 @@ def listed_with(public: str, person: str) -> KeyList:
     return msgspec.structs.replace(FIRST, keys=[*FIRST.keys, more])
 
 
+def test_what_is_shown_is_what_is_signed_and_nothing_hides_in_it(page: Page) -> None:
+    page.goto("/my-key")
+
+    def shown(wanted: ApprovalRequest, told: str) -> str:
+        return str(
+            page.evaluate(
+                """async ([address, request, told]) => (await import(address)).wholeRequest(request, told)
+                     .then((whole) => whole.list.textContent, (problem) => `not shown: ${problem.message}`)""",
+                [address_of("request_parts.js"), msgspec.to_builtins(wanted), told],
+            )
+        )
+
+    wanted = request("promote", purpose="ok\u202e\u200b\u2028", params={"ref": "published/sites", "a\u2066b": ""})
+    text = shown(wanted, wanted.digest)
+    said = (r"ok\u{202e}\u{200b}\u{2028}", r"a\u{2066}b", "published/sites", "olli", wanted.subject, wanted.digest)
+    assert all(each in text for each in said), text
+    other = msgspec.structs.replace(wanted, after="sha256:" + "0" * 64)
+    assert "nothing is signed" in shown(other, wanted.digest) and other.after not in shown(other, wanted.digest)
+
+
 def test_python_accepts_what_a_browser_signed_and_nothing_that_was_changed_afterwards(page: Page) -> None:
     public = made(page)
+    is_readable = "async (address) => (await (await import(address)).ownKey()).privateKey.extractable"
+    assert page.evaluate(is_readable, address_of("browser_key.js")) is False
     keys = trusted(listed_with(public, "sue"))
     for text in AWKWARD:
         wanted = request("label.tighten", requester="sue", purpose=f"permit {text}", params={text: text, "ref": "x"})

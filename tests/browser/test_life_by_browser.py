@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from kfm.api.console.static_files import address_of
 from kfm.crypto.approvals import ApprovalRequest
 from tests.api.console_server import console
 from tests.api.test_up_serves import up
@@ -54,7 +53,7 @@ def published(kfm: Kfm) -> str:
     return str(next((row["version"] for row in rows if row["ref"] == f"published/{GAUGES}"), ""))
 
 
-def test_one_person_asks_and_signs_another_approves_and_only_then_it_is_published(browser: Browser, ran: Kfm) -> None:
+def test_one_person_signs_another_approves_and_only_then_exactly_that_is_published(browser: Browser, ran: Kfm) -> None:
     version = published(ran)
     done(ran("rollback", GAUGES, "--to", "nothing", "--reason", "a doubt"))
     make_admin(ran)
@@ -64,8 +63,17 @@ def test_one_person_asks_and_signs_another_approves_and_only_then_it_is_publishe
         told = olli.ask("promote", GAUGES, "the doubt is gone", to=version)
         assert f"What the public sees of {GAUGES}: from nothing to {version}" in told
         assert "Digest that is signed" in told and "one steward (sue)" in told
-        olli.press("Yes, sign and send it")
+        with olli.changed("**/v1/operations", '"purpose":"the doubt is gone"', '"purpose":"the doubt is gonE"') as sent:
+            olli.press("Yes, sign and send it")
+            olli.page.get_by_text("That did not work").wait_for()
+        assert len(sent) == 1 and "signature" in olli.told
+        assert ledger(ran)[-1] == ("promote", "denied", "olli")
+        assert ["403" in said for said in olli.complaints] == [True], "the browser itself notes the refusal"
+        olli.complaints.clear()
+        count = len(olli.posts)
+        olli.page.get_by_role("button", name="Yes, sign and send it").dblclick()
         carry_out(ran, olli.page.locator("#operation"))  # by hand: no `kfm up` runs
+        assert len(olli.posts) == count + 1, "pressed twice and sent once"
         olli.page.get_by_text("Others must sign it").wait_for()
         place = sue.look(olli.request_id())
         assert "the doubt is gone" in place.inner_text() and version in place.inner_text()
@@ -142,7 +150,7 @@ def _decided(olli: Person, sue: Person, operation: str, reason: str) -> None:
 
 
 @pytest.mark.long
-def test_a_sign_in_alone_a_replay_and_a_changed_request_are_refused_and_in_the_ledger(
+def test_a_sign_in_alone_a_replay_and_another_persons_signature_are_refused_and_in_the_ledger(
     browser: Browser, ran: Kfm
 ) -> None:
     version = published(ran)
@@ -152,19 +160,11 @@ def test_a_sign_in_alone_a_replay_and_a_changed_request_are_refused_and_in_the_l
         enrolled(ran, olli, "operator")
         enrolled(ran, sue, "steward")
         olli.ask("promote", GAUGES, "the doubt is gone", to=version)
-        before = ledger(ran)
-        with olli.changed("**/v1/operations", '"purpose":"the doubt is gone"', '"purpose":"the doubt is gonE"') as sent:
-            olli.press("Yes, sign and send it")
-            olli.page.get_by_text("That did not work").wait_for()
-        assert len(sent) == 1 and "signature" in olli.told
-        assert ledger(ran)[len(before) :] == [("promote", "denied", "olli")]
-
-        count = len(olli.posts)
-        olli.page.get_by_role("button", name="Yes, sign and send it").dblclick()
+        olli.press("Yes, sign and send it")
         carry_out(ran, olli.page.locator("#operation"))
         olli.page.get_by_text("Others must sign it").wait_for()
         order, post = olli.request_id(), olli.posts[-1]
-        assert "idempotency-key" in post[1] and len(olli.posts) == count + 1
+        assert "idempotency-key" in post[1]
         before = ledger(ran)
         assert olli.again(post)[0] == 202, "the same request with the same key is the same one"
         assert ledger(ran) == before
@@ -191,7 +191,7 @@ def test_a_sign_in_alone_a_replay_and_a_changed_request_are_refused_and_in_the_l
         assert (status, said["code"]) == (403, "request.used")
         assert ledger(ran)[len(before) :] == [("approve", "denied", "sue")] and published(ran) == version
         olli.go("/ledger")
-        assert olli.page.get_by_text("denied", exact=True).count() >= 5
+        assert olli.page.get_by_text("denied", exact=True).count() >= 4
 
 
 def csrf(person: Person) -> str:
@@ -229,15 +229,6 @@ def test_a_browser_signs_nothing_but_what_it_shows(browser: Browser, ran: Kfm) -
             assert why in place.inner_text() and "nothing to see" not in place.inner_text()
             assert place.get_by_role("button", name="Approve").count() == 0 and len(sue.posts) == before
             sue.page.unroute(address)
-        hidden = {**found["request"], "purpose": "ok\u202e\u200b\u2028"}
-        digest = msgspec.convert(hidden, ApprovalRequest).digest
-        shown = sue.page.evaluate(
-            "async ([address, request, told]) => (await (await import(address)).wholeRequest(request, told)).list"
-            ".innerText",
-            [address_of("request_parts.js"), hidden, digest],
-        )
-        assert r"ok\u{202e}\u{200b}\u{2028}" in shown
-
         sue.page.route(f"{address}/approve", lambda route: (route.fetch(), route.abort()))
         place = sue.look(order)
         place.get_by_role("button", name="Approve").press("Enter")

@@ -25,7 +25,7 @@ _SIGNED = "with a key list; `request` if others must sign, too"
 LEAVES: dict[Command, Left] = {
     ("run",): Left("ingest", "one for each dataset, whatever its outcome; `promote` follows with `promote: auto`"),
     ("resume",): Left("ingest", "one for each run or operation that ends"),
-    ("up",): Left("ingest", "one for each run"),
+    ("up",): Left("ingest", "one for each run; operations and signatures that a server accepted leave their own"),
     ("triggers", "retry"): Left("ingest", "the run that answers the trigger"),
     ("triggers", "drop"): Left("triggers"),
     ("triggers", "watch"): Left("ingest", "one for each run"),
@@ -33,7 +33,10 @@ LEAVES: dict[Command, Left] = {
     ("jobs", "enqueue"): Left("ingest", "the run that does the job, by a worker, `kfm up` or `kfm resume`"),
     ("jobs", "retry"): Left("jobs", "one for each job that is put back, and then the run that does it"),
     ("jobs", "cancel"): Left("jobs"),
-    ("serve",): Left("rollback", "one for each dataset that was closed since it was published"),
+    ("serve",): Left(
+        "rollback",
+        "one for each dataset that was closed since it was published; a request that is refused leaves its own",
+    ),
     ("webhooks", "serve"): Left("ingest", "the run that answers a request, by `kfm up` or `kfm resume`"),
     ("webhooks", "replay"): Left("ingest", "the run that answers the request, by `kfm up` or `kfm resume`"),
     ("backfill", "start"): Left("backfill", "and `ingest` for each partition"),

@@ -7,9 +7,9 @@ at the same time or after a kill, stores nothing, and gets the same answer.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -58,11 +58,8 @@ class Desk:
 
     def __init__(self, writer: InboxWriter | None) -> None:
         self._writer = writer
-        self._slow = ThreadPoolExecutor(1, thread_name_prefix="dry-run")
+        self._alone = threading.Lock()  # one dry run at a time
         self._waiting = 0
-
-    def close(self) -> None:
-        self._slow.shutdown(wait=True, cancel_futures=True)
 
     async def written(self, body: Writing) -> Answer | None:
         """Return the answer once it is durable; None if it is to be asked for again."""
@@ -77,12 +74,29 @@ class Desk:
         """Do the work, and return the handler that answers with its result."""
         if self._waiting >= MOST_ASIDE:
             raise HttpProblem(503, "other dry runs are at work; ask again later")
-        self._waiting += 1
-        try:
-            result = await asyncio.get_running_loop().run_in_executor(self._slow, body.work)
-            return lambda view, _call: body.then(view, result)
-        finally:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[Any] = loop.create_future()
+
+        def settle(result: Any) -> None:
             self._waiting -= 1
+            if not done.done():  # it is done already if the client hung up
+                done.set_result(result)
+
+        def work() -> None:
+            with self._alone:
+                try:
+                    result = body.work()
+                except Exception as problem:  # the request gets it
+                    result = problem
+            with suppress(RuntimeError):  # the server has stopped
+                loop.call_soon_threadsafe(settle, result)
+
+        self._waiting += 1
+        threading.Thread(target=work, name="dry-run", daemon=True).start()  # a server that stops does not wait for it
+        result = await done
+        if isinstance(result, Exception):
+            raise result
+        return lambda view, _call: body.then(view, result)
 
 
 def body_of(call: Call, kind: type[T]) -> T:

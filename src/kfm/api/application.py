@@ -105,7 +105,6 @@ class GovernedApp:
             route.methods = None  # the endpoint answers about methods itself
 
     def close(self) -> None:
-        self._desk.close()
         self._provider.close()
         self._readers.close()
         self._items.close()

@@ -7,17 +7,13 @@
 
 import { isUtf8 } from "node:buffer";
 
+import {
+  formOf, HALF_PAIR, MAX_DEPTH, MAX_INTEGER, NOT_FINITE, PAST_INTEGERS, TOO_DEEP, Unfit,
+} from "./canonical_form.mjs";
 import { length } from "./characters.mjs";
 import { BadInput } from "./errors.mjs";
 import { printable } from "./names.mjs";
 
-export const MAX_DEPTH = 200;
-export const MAX_INTEGER = 2 ** 53;
-
-const TOO_DEEP = [`is nested deeper than ${MAX_DEPTH} levels`, "flatten it"];
-const PAST_INTEGERS = ["is an integer larger than 2^53", "write it as text"];
-const HALF_PAIR = ["holds half a surrogate pair", "remove it: it is not a character"];
-const NOT_FINITE = ["is not a finite double", "use null where there is no value"];
 const NO_NUMBER = ["is NaN or Infinity, which JSON does not have", "write null instead"];
 const KEY_TWICE = ["names a key twice", "keep one of them"];
 
@@ -31,23 +27,10 @@ export const canonical = (value) => Buffer.from(canonicalText(value), "utf8");
 /** The same as text, for callers that go on with it. */
 export function canonicalText(value) {
   try {
-    return write(value, MAX_DEPTH);
+    return formOf(value);
   } catch (problem) {
-    if (problem instanceof Unfit) throw problem.refusal("");
+    if (problem instanceof Unfit) throw refusal("", problem.insideOut.reverse(), [problem.message, problem.hint]);
     throw problem;
-  }
-}
-
-/** No canonical form. Gathers its place from the inside out while it is thrown. */
-class Unfit extends Error {
-  constructor([what, hint]) {
-    super(what);
-    this.hint = hint;
-    this.insideOut = [];
-  }
-
-  refusal(where) {
-    return refusal(where, this.insideOut.reverse(), [this.message, this.hint]);
   }
 }
 
@@ -64,83 +47,6 @@ function refusal(where, path, [what, hint]) {
 }
 
 const member = (key) => /^[A-Za-z_][A-Za-z0-9_]{0,79}$/.test(key) ? `.${key}` : `[${printable(key)}]`;
-
-function write(value, room) {
-  switch (typeof value) {
-    case "string":
-      if (!value.isWellFormed()) throw new Unfit(HALF_PAIR);
-      return JSON.stringify(value);
-    case "number":
-      if (value - value !== 0) throw new Unfit(NOT_FINITE);
-      return value === 0 ? "0" : String(value);
-    case "boolean":
-      return value ? "true" : "false";
-    case "bigint":
-      if (value > BigInt(MAX_INTEGER) || value < -BigInt(MAX_INTEGER)) throw new Unfit(PAST_INTEGERS);
-      return String(value);
-    case "object":
-      if (value === null) return "null";
-      if (Array.isArray(value)) return writeArray(value, room);
-      if (value instanceof Map) return writeObject([...value.keys()], (key) => value.get(key), room);
-      if (isPlain(value)) return writeObject(Object.keys(value), (key) => value[key], room);
-  }
-  const kind = value === null || value === undefined ? String(value) : (value.constructor?.name ?? typeof value);
-  throw new Unfit([`is of type ${kind}, which JSON does not have`, "convert it first"]);
-}
-
-function isPlain(value) {
-  const prototype = Object.getPrototypeOf(value);
-  return prototype === Object.prototype || prototype === null;
-}
-
-function writeArray(items, room) {
-  if (!room) throw new Unfit(TOO_DEEP);
-  let out = "[";
-  for (let at = 0; at < items.length; at += 1) {
-    try {
-      out += at ? `,${write(items[at], room - 1)}` : write(items[at], room - 1);
-    } catch (problem) {
-      if (problem instanceof Unfit) problem.insideOut.push(at);
-      throw problem;
-    }
-  }
-  return out + "]";
-}
-
-function writeObject(keys, item, room) {
-  if (!room) throw new Unfit(TOO_DEEP);
-  for (let at = 1; at < keys.length; at += 1) {
-    if (keys[at] < keys[at - 1]) {
-      if (!keys.every(isText)) break;
-      return writeMembers(keys, keys.slice().sort(), item, room);
-    }
-  }
-  return writeMembers(keys, keys, item, room);
-}
-
-const isText = (key) => typeof key === "string" && key.isWellFormed();
-
-/** Sorted order decides what is written; the order of the value decides which of several flaws is reported. */
-function writeMembers(keys, sorted, item, room) {
-  const written = keys === sorted ? null : new Map();
-  let out = "{";
-  for (const key of keys) {
-    if (typeof key !== "string") throw new Unfit([`has a key of type ${typeof key}`, "use text keys"]);
-    if (!key.isWellFormed()) throw new Unfit(HALF_PAIR);
-    try {
-      const text = write(item(key), room - 1);
-      if (written) written.set(key, text);
-      else out += `${out.length > 1 ? "," : ""}${JSON.stringify(key)}:${text}`;
-    } catch (problem) {
-      if (problem instanceof Unfit) problem.insideOut.push(key);
-      throw problem;
-    }
-  }
-  if (written) {
-    for (const key of sorted) out += `${out.length > 1 ? "," : ""}${JSON.stringify(key)}:${written.get(key)}`;
-  }
-  return out + "}";
-}
 
 /** As Number::toString writes a finite double: the shortest digits that read back, plain from 1e-6 up to 1e21. */
 export const ecmascriptNumber = (value) => value === 0 ? "0" : String(value);

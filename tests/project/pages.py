@@ -95,7 +95,8 @@ def generated() -> dict[str, str]:
     """Every generated file by its path in the repository, as the code of today makes it."""
     schemas = {f"schemas/{name}.json": _kfm("config", "schema", name) for name in _kfm("config", "schema").split()}
     tables = specs.pages() | {"docs/promises.md": promises.current(), spdx.PATH: spdx.module()}
-    return schemas | _published() | reference.pages() | node_files.files() | _policies() | tables
+    shared = {f"{WEB}/canonical_form.js": (ROOT / "node" / "canonical_form.mjs").read_text(encoding="utf-8")}
+    return schemas | _published() | reference.pages() | node_files.files() | _policies() | tables | shared
 
 
 def _published() -> dict[str, str]:
@@ -111,6 +112,7 @@ def _published() -> dict[str, str]:
     }
 
 
+WEB = "src/kfm/api/console/web"  # modules of the console; one of them the Node runner has, too
 POLICIES = "src/kfm/policy/rego"  # what is installed: the policies without their tests
 
 

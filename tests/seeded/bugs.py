@@ -13,6 +13,7 @@ from pathlib import Path
 from tests.seeded import planting
 from tests.seeded.added import ADDED
 from tests.seeded.backup_bugs import BACKUPS
+from tests.seeded.browser_bugs import SIGNED_IN_BROWSER
 from tests.seeded.bucket_bugs import BUCKETS
 from tests.seeded.completed import COMPLETED
 from tests.seeded.energy_bugs import ENERGY_BUGS
@@ -71,6 +72,7 @@ BUGS: dict[str, Bug] = {
     **STEWARDS,
     **WORKERS,
     **SERVERS,
+    **SIGNED_IN_BROWSER,
     "a reader of somebody else's reaches other files": Bug(
         "kfm.engine.isolation.sandbox_child:main",
         "if not confine(readable(), (0,)) and task.confined:",

@@ -1,6 +1,7 @@
 /** What a value is to a step. Twin of src/kfm/updaters/transforms/step_values.py. */
 
-import { canonicalText, ecmascriptNumber, MAX_INTEGER } from "../../canonical.mjs";
+import { canonicalText, ecmascriptNumber } from "../../canonical.mjs";
+import { MAX_INTEGER } from "../../canonical_form.mjs";
 import { compare, strip } from "../../characters.mjs";
 
 export const MAX_NUMBER = 400; // characters

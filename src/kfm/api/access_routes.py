@@ -1,8 +1,10 @@
-"""The route that says who asks."""
+"""The route that says who asks, and the page of the key with which a person signs in a browser."""
 
 from __future__ import annotations
 
-from kfm.api.routes import Answer, ApiRoute, Call, View
+from kfm.api.console.key_page import key_page
+from kfm.api.routes import HTML, Answer, ApiRoute, Call, View
+from kfm.api.run_routes import around
 from kfm.app.serving.access_answers import Me
 
 
@@ -10,4 +12,14 @@ def me(view: View, _call: Call) -> Answer:
     return Answer(Me(view.person, view.audience, view.until, view.entries, view.csrf))
 
 
-ROUTES = (ApiRoute("GET", "/v1/me", "me", "Who asks: the person, the role, and until when", me, Me, tag="access"),)
+def own_key(view: View, _call: Call) -> Answer:
+    return Answer(key_page(view.person, around(view)), HTML)
+
+
+ROUTES = (
+    ApiRoute("GET", "/v1/me", "me", "Who asks: the person, the role, and until when", me, Me, tag="access"),
+    ApiRoute(
+        "GET", "/my-key", "keyPage", "The page of the key of this browser", own_key, media=HTML, tag="sign-in",
+        for_strangers=True,
+    ),
+)  # fmt: skip

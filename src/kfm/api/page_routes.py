@@ -1,4 +1,4 @@
-"""The pages of the console. Each shows the record that its address under /v1 answers with."""
+"""The pages of the console, with their files. Each page shows the record that its address under /v1 answers with."""
 
 from __future__ import annotations
 
@@ -89,4 +89,4 @@ ROUTES = (
     ApiRoute("GET", "/datasets/{name}/", "datasetPage", "The page of a dataset", dataset, media=HTML, tag="pages"),
     ApiRoute("GET", "/datasets/{name}/index.html", "datasetPageByName", "The same", dataset, media=HTML, tag="pages"),
     ApiRoute("GET", "/focus/{thing}", "focusPage", "Focus Mode of a thing", focus_mode, media=HTML, tag="pages"),
-)
+)  # fmt: skip

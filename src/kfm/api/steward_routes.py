@@ -1,12 +1,14 @@
-"""The routes for the staff: objectives, review, governance and why not, with their pages."""
+"""The routes for the staff: objectives, review, governance and why not, with their pages, and that of operations."""
 
 from __future__ import annotations
 
+from kfm.api.console.operations_page import EVERYTHING, LEVELS, OPERATIONS, Choice, operations_page
 from kfm.api.console.steward_pages import governance_page, objectives_page, review_page, why_not_page
 from kfm.api.problems import not_found
-from kfm.api.routes import HTML, STAFF, Answer, ApiRoute, Call, View
+from kfm.api.routes import HTML, STAFF, Answer, ApiRoute, Call, Parameter, View
 from kfm.api.run_routes import around, seen_by
 from kfm.app.serving.discretion import own_mistakes
+from kfm.app.serving.now_answers import now_answer
 from kfm.app.serving.steward_answers import (
     GovernanceAnswer,
     ObjectiveList,
@@ -73,6 +75,15 @@ def why_not_html(view: View, call: Call) -> Answer:
     return Answer(why_not_page(_why_not(view, call), around(view)), HTML)
 
 
+def operations_html(view: View, call: Call) -> Answer:
+    seen, chosen = seen_by(view), Choice(**call.query)
+    if chosen.dataset not in ("", EVERYTHING) and not seen.may_name(chosen.dataset):
+        raise not_found()
+    with own_mistakes():
+        told = now_answer(view.session, seen, view.entries)
+    return Answer(operations_page(told, chosen, around(view)), HTML)
+
+
 ROUTES = (
     ApiRoute(
         "GET", "/v1/objectives", "objectives", "Objectives and what is left of their budgets", objectives,
@@ -93,6 +104,16 @@ ROUTES = (
     ApiRoute(
         "GET", "/objectives", "objectivesPage", "The page of objectives", objectives_html, media=HTML, tag="pages",
         audiences=STAFF,
+    ),
+    ApiRoute(
+        "GET", "/operations", "operationsPage", "The page on which people act", operations_html, media=HTML,
+        tag="pages", audiences=STAFF,
+        parameters=(
+            Parameter("operation", "what is to be done", "choice", "", choices=("", *OPERATIONS)),
+            Parameter("dataset", "of which dataset"),
+            Parameter("to", "to which version"),
+            Parameter("level", "the level of a freeze or thaw", "choice", "", choices=tuple(LEVELS)),
+        ),
     ),
     ApiRoute(
         "GET", "/review", "reviewPage", "The page of what waits for a decision", review_html, media=HTML, tag="pages",

@@ -14,6 +14,7 @@ WAYS = (("/", "Datasets"), ("/stories", "Stories"), ("/runs", "Runs"), ("/ledger
 # Of each page that the staff alone may see.
 STAFF_WAYS = (
     ("/now", "Now"),
+    ("/operations", "Operations"),
     ("/schedules", "Schedules"),
     ("/review", "Review"),
     ("/governance", "Governance"),

@@ -27,6 +27,7 @@ def sign_in_page(me: Me, around: Around, problem: str = "", provider: str = "") 
         else:
             yield from _with_provider(provider) if provider else ()
             yield from _with_token(me)
+        yield '<p>With a <a href="/my-key">key of this browser</a> you sign what is decided.</p>'
         yield json_link("/v1/me")
 
     lead = '<p class="lead">A sign-in lets you look and ask. What is decided is signed with your key.</p>'

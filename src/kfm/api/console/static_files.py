@@ -1,9 +1,11 @@
 """The style sheets and the modules of the console, and the library that draws maps. The address of each has the digest
-of its bytes, so a browser may keep it for good. All are kept compressed, too."""
+of its bytes, so a browser may keep it for good. A module names those that it imports by these addresses, too. All are
+kept compressed, too."""
 
 from __future__ import annotations
 
 import gzip
+import re
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -13,15 +15,39 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-OWN = ("console.css", "icon.svg", "live.js", "map.css", "map.js", "proof.js")
+OWN = (
+    "browser_key.js",
+    "bytes.js",
+    "canonical_form.js",
+    "console.css",
+    "icon.svg",
+    "key_form.js",
+    "live.js",
+    "map.css",
+    "map.js",
+    "operations_form.js",
+    "page_parts.js",
+    "proof.js",
+    "request_parts.js",
+    "review_form.js",
+    "server.js",
+    "signature.js",
+    "trigger_state.js",
+)
 LIBRARY = ("maplibre-gl.css", "maplibre-gl-worker.js", "maplibre-gl.js", "pmtiles.js")  # SOURCES.md says from where
 NAMES = (*OWN, *LIBRARY)
+_IMPORTED = re.compile(rb' from "\./(\w+\.js)"')
 
 
 @cache
 def body_of(name: str) -> bytes:
     """Return the bytes of one of NAMES."""
-    return gzip.decompress(packed(name)) if name in LIBRARY else (_folder() / name).read_bytes()
+    if name in LIBRARY:
+        return gzip.decompress(packed(name))
+    stored = (_folder() / name).read_bytes()
+    if not name.endswith(".js"):
+        return stored
+    return _IMPORTED.sub(lambda found: b' from "%s"' % address_of(found[1].decode()).encode(), stored)
 
 
 @cache

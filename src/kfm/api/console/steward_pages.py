@@ -56,7 +56,7 @@ def review_page(found: ReviewList, around: Around) -> bytes:
         yield json_link("/v1/review")
 
     lead = f'<p class="lead">{many(len(found.items), "item")} for a person to decide.</p>'
-    return console_page("Review", around, list(inside()), "/review", lead=lead)
+    return console_page("Review", around, list(inside()), "/review", ("review_form.js",), lead)
 
 
 def _item(row: ReviewRow) -> Iterator[str]:
@@ -91,7 +91,15 @@ def _item(row: ReviewRow) -> Iterator[str]:
     if row.is_withheld:
         yield '<p class="note">The data is not plainly public, so its evidence is not shown here.</p>'
     if row.kind == "order":
-        yield f"<p>A steward decides with <code>kfm review show {escape(row.id[:12])}</code>.</p>"
+        digest = row.evidence.get("request", "")
+        yield f'<div data-request="{escape(row.id)}" data-digest="{escape(str(digest))}" role="group" '
+        yield f'aria-label="Decide about {escape(row.id)}">'
+        yield f"<p>A steward decides with <code>kfm review show {escape(row.id[:12])}</code>; to decide here, this "
+        yield "page needs script and a key of this browser.</p></div>"
+    if row.kind == "held":
+        again = escape(f"/operations?operation=run&dataset={row.dataset}")
+        yield f'<p>No row passes by hand. When its source is corrected, <a href="{again}">run {escape(row.dataset)} '
+        yield "again</a>: what is good then leaves the quarantine.</p>"
 
 
 def governance_page(found: GovernanceAnswer, around: Around) -> bytes:

@@ -1,10 +1,7 @@
 // Checks in the browser that an entry is in the ledger of a signed head: SHA-256 and Ed25519 of WebCrypto, nothing else.
+import { bytesOf, bytesOf64, hexOf, sha256, utf8 } from "./bytes.js";
+
 const place = document.getElementById("check");
-const bytesOf = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));
-const bytesOf64 = (text) => Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
-const hexOf = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-const joined = (...parts) => Uint8Array.from(parts.flatMap((part) => Array.from(part)));
-const sha256 = async (...parts) => new Uint8Array(await crypto.subtle.digest("SHA-256", joined(...parts)));
 
 // RFC 9162, 2.1.3.2: the root that follows from a leaf and the hashes on its way; null if there are too many or too few.
 async function rootOf(leaf, index, size, hashes) {
@@ -30,7 +27,7 @@ async function rootOf(leaf, index, size, hashes) {
 
 async function isSigned(note, keys) {
   const end = note.lastIndexOf("\n\n");
-  const text = new TextEncoder().encode(note.slice(0, end + 1));
+  const text = utf8(note.slice(0, end + 1));
   for (const line of note.slice(end + 2).split("\n")) {
     const [, name, signed] = line.split(" ");
     if (signed === undefined) continue;
@@ -49,7 +46,7 @@ async function isSigned(note, keys) {
 async function check(proof) {
   const leaf = bytesOf(proof.leaf);
   if (proof.stored) {
-    const own = await sha256([0], new TextEncoder().encode(proof.stored));
+    const own = await sha256([0], utf8(proof.stored));
     if (hexOf(own) !== proof.leaf) return "the hash is not that of the entry";
   }
   const lines = proof.checkpoint.split("\n");

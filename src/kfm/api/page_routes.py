@@ -1,4 +1,4 @@
-"""The pages of the console, with their files. Each page shows the record that its address under /v1 answers with."""
+"""The pages of the console. Each page shows the record that its address under /v1 answers with."""
 
 from __future__ import annotations
 

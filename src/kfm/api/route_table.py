@@ -16,6 +16,7 @@ from kfm.api import (
     search_routes,
     session_routes,
     stac_routes,
+    static_routes,
     steward_routes,
     story_routes,
     table_routes,
@@ -43,5 +44,6 @@ ROUTES = with_contract(
         *steward_routes.ROUTES,
         *operation_routes.ROUTES,
         *story_routes.ROUTES,
+        *static_routes.ROUTES,
     )
 )

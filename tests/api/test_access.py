@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from kfm.api import access, application, data_routes
+from kfm.api import access, application
 from kfm.api.access import MOST_KNOWN, Rules
 from kfm.api.application import GovernedApp
+from kfm.api.endpoints import data_routes
 from kfm.api.rate_limit import RateLimit, network_of
 from kfm.api.route_table import ROUTES
 from kfm.app.runs.requested_operations import RequestedSignature

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from stac_api_validator import filters
 
-from kfm.api import stac_routes
+from kfm.api.endpoints import stac_routes
 from tests.api.formats_site import WELLS, served_formats
 from tests.api.offline_validator import CLASSES, Validated
 from tests.api.serving_site import OPEN, Site

@@ -15,7 +15,7 @@ import pytest
 import kfm
 from kfm import config
 from kfm.api.server import Served, listening
-from kfm.app.serving.remote_server import RemoteServer
+from kfm.app.serving.remote.remote_server import RemoteServer
 from kfm.app.session.session import Session, open_session
 from kfm.errors import BadInput, Corrupt, Denied, KfmError, Refused, Unavailable
 from tests.api.conftest import listed as listed

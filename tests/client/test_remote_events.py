@@ -111,7 +111,7 @@ def test_a_server_that_fails_or_lies_about_events_is_an_error_of_the_tree(liar: 
         kind.answers = {"/v1/events": (503, {}, b"{}")}
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kfm.app.serving.remote_events.RemoteEvents._event", drop)
+        patch.setattr("kfm.app.serving.remote.remote_events.RemoteEvents._event", drop)
         with pytest.raises(Unavailable), client.events(pause_s=0) as events:
             next(events)
     assert dropped and len([path for path, _ in kind.seen if path == "/v1/events"]) == 12, "the first, and eleven more"

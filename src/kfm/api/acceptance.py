@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
+from kfm.api.endpoints.run_routes import seen_by
 from kfm.api.problems import HttpProblem
 from kfm.api.routes import Answer, Call, View
-from kfm.api.run_routes import seen_by
 from kfm.app.runs.requested_operations import Kept, is_ledgered, keep_refusal
 from kfm.app.runs.trigger_inbox import SERVER, Message, accepted_request
 from kfm.app.serving.act_answers import accepted, change_request_of, shown_problem, stored_trigger

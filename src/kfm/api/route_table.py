@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kfm.api import (
+from kfm.api.endpoints import (
     access_routes,
     data_routes,
     dataset_routes,
@@ -22,7 +22,7 @@ from kfm.api import (
     table_routes,
     version_routes,
 )
-from kfm.api.contract_routes import with_contract
+from kfm.api.endpoints.contract_routes import with_contract
 
 # A page of a dataset comes before the files of its folder.
 ROUTES = with_contract(

@@ -13,9 +13,9 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 from kfm.app.data.version_reader import Read, Selection
 from kfm.app.serving.access_answers import Me
-from kfm.app.serving.remote_events import RemoteEvents
-from kfm.app.serving.remote_server import RemoteServer
-from kfm.app.serving.remote_version import RemoteVersion, remote_version, selected
+from kfm.app.serving.remote.remote_events import RemoteEvents
+from kfm.app.serving.remote.remote_server import RemoteServer
+from kfm.app.serving.remote.remote_version import RemoteVersion, remote_version, selected
 from kfm.app.serving.served_records import DatasetAnswer, DatasetList, FocusContext
 from kfm.app.session import input_checks
 from kfm.client.display import Displayable, as_html, as_text, short

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kfm.api.console.schedule_page import SchedulePage, schedule_page
+from kfm.api.endpoints.run_routes import LIMIT, around, seen_by
 from kfm.api.problems import HttpProblem, not_found
 from kfm.api.routes import HTML, STAFF, Answer, ApiRoute, Call, Parameter, View
-from kfm.api.run_routes import LIMIT, around, seen_by
 from kfm.app.serving.discretion import own_mistakes
 from kfm.app.serving.freshness_answers import FreshnessList, freshness_list
 from kfm.app.serving.job_answers import JobList, TriggerList, is_cursor, job_list, trigger_list

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kfm.api.data_routes import shown
+from kfm.api.endpoints.data_routes import shown
 from kfm.api.problems import not_found
 from kfm.api.routes import Answer, ApiRoute, Call, View
 from kfm.app.serving.map_answers import MVT, MapAnswer, is_tile

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kfm.api.console.key_page import key_page
+from kfm.api.endpoints.run_routes import around
 from kfm.api.routes import HTML, Answer, ApiRoute, Call, View
-from kfm.api.run_routes import around
 from kfm.app.serving.access_answers import Me
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from kfm.api.data_routes import sent, shown
+from kfm.api.endpoints.data_routes import sent, shown
+from kfm.api.endpoints.run_routes import seen_by
 from kfm.api.media_choice import in_order
 from kfm.api.problems import HttpProblem, not_found
 from kfm.api.routes import Answer, ApiRoute, Call, Parameter, View
-from kfm.api.run_routes import seen_by
 from kfm.app.data.row_formats import FORMS, MEDIA_TYPES
 from kfm.app.serving.table_answers import Crowded, NoForm, VersionRows, file_in_form, version_rows
 

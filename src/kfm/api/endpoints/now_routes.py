@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kfm.api.console.now_page import now_page
+from kfm.api.endpoints.run_routes import around, seen_by
 from kfm.api.routes import HTML, STAFF, Answer, ApiRoute, Call, Events, Parameter, View
-from kfm.api.run_routes import around, seen_by
 from kfm.app.serving.discretion import own_mistakes
 from kfm.app.serving.event_stream import EventFeed
 from kfm.app.serving.now_answers import NowAnswer, now_answer

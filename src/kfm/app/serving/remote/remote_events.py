@@ -15,7 +15,7 @@ from kfm.app.serving.event_stream import Event
 from kfm.errors import Refused, Unavailable
 
 if TYPE_CHECKING:
-    from kfm.app.serving.remote_server import RemoteServer
+    from kfm.app.serving.remote.remote_server import RemoteServer
 
 PATH = "/v1/events"
 MOST_OF_STREAM = 1 << 30  # bytes of one connection

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kfm.api.console.version_pages import lineage_page, version_page
-from kfm.api.data_routes import shown
+from kfm.api.endpoints.data_routes import shown
+from kfm.api.endpoints.run_routes import AFTER, LIMIT, around, seen_by
 from kfm.api.problems import not_found
 from kfm.api.routes import HTML, Answer, ApiRoute, Call, Parameter, View
-from kfm.api.run_routes import AFTER, LIMIT, around, seen_by
 from kfm.app.serving.lineage_answers import MOST, LineageAnswer, lineage_answer
 from kfm.app.serving.version_answers import (
     RefList,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kfm.api.console.decision_page import decision_page
-from kfm.api.data_routes import AFTER, LIMIT, shown
+from kfm.api.endpoints.data_routes import AFTER, LIMIT, shown
+from kfm.api.endpoints.run_routes import around, seen_by
 from kfm.api.problems import not_found
 from kfm.api.routes import HTML, STAFF, Answer, ApiRoute, Call, Parameter, View
-from kfm.api.run_routes import around, seen_by
 from kfm.app.serving.dataset_answers import content_of
 from kfm.app.serving.decision_answers import DecisionAnswer, LabelList, decision_answer, label_list
 from kfm.app.serving.discretion import own_mistakes

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kfm.api.console.sign_in_page import sign_in_page, signed_in_page
 from kfm.api.csrf import csrf_of
+from kfm.api.endpoints.run_routes import around
 from kfm.api.forms import form_of, record_of
 from kfm.api.problems import HttpProblem, not_found
 from kfm.api.routes import FORM, HTML, JSON, Answer, ApiRoute, Call, Parameter, View
-from kfm.api.run_routes import around
 from kfm.api.session_cookie import RETURN, bind_cookie, binding_of, clear_cookie, set_cookie
 from kfm.app.authority.token_holders import Holder, holder_named, holder_of_token, seconds_until
 from kfm.app.serving.access_answers import Me, SignIn, SignInForm, SignOutForm

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kfm.api.console.ledger_pages import ledger_entry_page, ledger_page
+from kfm.api.endpoints.run_routes import AFTER, DATASET, LIMIT, around, seen_by
 from kfm.api.problems import not_found
 from kfm.api.routes import HTML, Answer, ApiRoute, Call, View
-from kfm.api.run_routes import AFTER, DATASET, LIMIT, around, seen_by
 from kfm.app.serving.ledger_answers import LedgerList, LedgerProof, ledger_list, ledger_proof
 
 

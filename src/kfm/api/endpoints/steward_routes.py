@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kfm.api.console.operations_page import EVERYTHING, LEVELS, OPERATIONS, Choice, operations_page
 from kfm.api.console.steward_pages import governance_page, objectives_page, review_page, why_not_page
+from kfm.api.endpoints.run_routes import around, seen_by
 from kfm.api.problems import not_found
 from kfm.api.routes import HTML, STAFF, Answer, ApiRoute, Call, Parameter, View
-from kfm.api.run_routes import around, seen_by
 from kfm.app.serving.discretion import own_mistakes
 from kfm.app.serving.now_answers import now_answer
 from kfm.app.serving.steward_answers import (

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from kfm.api.data_routes import shown
+from kfm.api.endpoints.data_routes import shown
 from kfm.api.problems import HttpProblem, not_found
 from kfm.api.routes import Answer, ApiRoute, Call, View
 from kfm.app.metadata.archive_places import archive_places

@@ -6,9 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from kfm.api.acceptance import Aside, accept, body_of, discreet
+from kfm.api.endpoints.run_routes import seen_by
 from kfm.api.problems import not_found
 from kfm.api.routes import JSON, STAFF, Answer, ApiRoute, Call, Parameter, View
-from kfm.api.run_routes import seen_by
 from kfm.app.runs.operation_preview import predicted_run
 from kfm.app.runs.requested_operations import (
     QuarantineReview,

@@ -9,10 +9,10 @@ from kfm.api.console.focus_page import focus_page
 from kfm.api.console.frame import framed
 from kfm.api.console.map_part import with_live_map
 from kfm.api.console.search_page import search_box
-from kfm.api.data_routes import shown
+from kfm.api.endpoints.data_routes import shown
+from kfm.api.endpoints.run_routes import seen_by
 from kfm.api.problems import not_found
 from kfm.api.routes import HTML, Answer, ApiRoute, Call, View
-from kfm.api.run_routes import seen_by
 from kfm.app.metadata.archive_places import places_of_public
 from kfm.app.serving.dataset_answers import content_of
 from kfm.app.serving.discretion import Discretion

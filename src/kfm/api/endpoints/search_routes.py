@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kfm.api.console.search_page import search_page
+from kfm.api.endpoints.run_routes import around
 from kfm.api.routes import HTML, Answer, ApiRoute, Call, Parameter, View
-from kfm.api.run_routes import around
 from kfm.app.serving.search_answers import TextSearch, text_search
 
 QUERY = Parameter("q", "the words to look for; the first 1000 characters count")

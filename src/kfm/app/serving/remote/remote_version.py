@@ -16,7 +16,7 @@ from kfm.parsing.characters import printable
 from kfm.projections.file_paths import case_twins, part_path, published_path, shared_path, version_path
 
 if TYPE_CHECKING:
-    from kfm.app.serving.remote_server import RemoteServer
+    from kfm.app.serving.remote.remote_server import RemoteServer
     from kfm.app.serving.served_records import DatasetAnswer
     from kfm.model.ports import Objects
     from kfm.model.records import ManifestEntry

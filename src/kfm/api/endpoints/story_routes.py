@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kfm.api.console.story_pages import story_list_page, story_page
+from kfm.api.endpoints.run_routes import around
 from kfm.api.problems import not_found
 from kfm.api.routes import HTML, Answer, ApiRoute, Call, View
-from kfm.api.run_routes import around
 from kfm.app.serving.story_answers import StoryAnswer, StoryList, story_answer, story_list
 
 

@@ -1,0 +1,1 @@
+"""The routes of the governed application, in groups: what each takes, and which record it answers with."""

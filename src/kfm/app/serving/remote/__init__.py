@@ -1,0 +1,1 @@
+"""What a server says, to a program elsewhere that reads from it."""

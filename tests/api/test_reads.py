@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kfm import config
+from kfm.app.serving import decision_answers
 from kfm.app.session.session import open_session
 from tests.api.console_server import console
 from tests.api.test_console_pages import ABSENT, HIDDEN, mixed, same, words
@@ -109,6 +110,11 @@ def test_quality_schema_decisions_and_what_a_reproduction_needs(ran: Kfm, monkey
         assert [each["gate"] for each in decided["recorded"]] == ["promotion.checklist"]
         seen = words(server.page(f"/decisions/{NAME}"))
         assert "promotion.checklist" in seen and "licence.known" in seen
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(decision_answers, "ASKED", 2)  # it has three files
+            many = server.data(f"/v1/datasets/{NAME}/decisions")
+            assert many["now"] == [] and many["command"] == f"kfm policy explain {NAME}"
+            assert many["command"] in words(server.page(f"/decisions/{NAME}"))
         needs = server.data(f"/v1/reproduce/{NAME}")
         assert needs["is_possible"] and needs["inputs"][0]["is_here"] and needs["settings"] == "recorded"
         labels = server.data("/v1/labels")["datasets"]

@@ -61,18 +61,8 @@ def looking(browser: Browser, server: Console, **how: Any) -> Iterator[tuple[Pag
 def addresses(server: Console) -> list[str]:
     run_id = server.data("/v1/runs")["runs"][-1]["run_id"]
     version = server.data("/v1/datasets/rain-gauges")["version"]
-    own = [
-        "/runs",
-        f"/runs/{run_id}",
-        "/now",
-        "/ledger",
-        "/ledger/1",
-        "/review",
-        "/governance",
-        "/objectives",
-        "/my-key",
-        "/operations",
-    ]
+    own = ["/runs", f"/runs/{run_id}", "/now", "/ledger", "/ledger/1", "/review", "/governance", "/objectives"]
+    own += ["/schedules", "/decisions/rain-gauges", "/datasets/rain-gauges/", "/my-key", "/operations"]
     return [*own, "/lineage/rain-gauges", f"/versions/rain-gauges/{version}", "/why-not/rain-gauges"]
 
 

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from kfm.api.console.frame import Around, console_page
-from kfm.api.console.parts import json_link, pairs, run_link, section, state, table
+from kfm.api.console.parts import commands, json_link, pairs, run_link, section, state, table
 from kfm.projections.pages.page_style import time_tag
 
 if TYPE_CHECKING:
@@ -43,6 +43,10 @@ def _decided(told: DecisionAnswer) -> Iterator[str]:
 
 def _now(told: DecisionAnswer) -> Iterator[str]:
     """Yield the rules before Published; those that do not hold come first."""
+    if told.command:
+        yield "<p>The version has too many files to ask about them here. Type:</p>"
+        yield from commands((told.command,))
+        return
     headers = ("Gate", "Rule", "Holds", "What it asks", "What to do")
     rows = map(_rule, sorted(told.now, key=lambda each: each.holds == "yes"))
     yield from table("Rules before Published", headers, rows, "The policies do not answer now.")

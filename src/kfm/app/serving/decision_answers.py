@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kfm.model.records import Decision
     from kfm.policy.rule_report import RuleResult
 
+ASKED = 1000  # files of a version about which the policies are asked within a request
 RUNS = 20  # runs that moved a ref to the version, the newest first
 
 
@@ -71,7 +72,8 @@ class DecisionAnswer(Record, frozen=True):
     is_published: bool
     policies: str  # digest of the policies in force
     recorded: tuple[RecordedDecision, ...]  # the newest first
-    now: tuple[RuleNow, ...]  # empty: another version is processed, or the engine does not answer
+    now: tuple[RuleNow, ...]  # empty: see `command`
+    command: str  # what to type for `now` if the version has too many files to ask about it here; empty: it has not
     is_withheld: bool  # reasons and warnings are not shown: the data is not plainly public
     links: tuple[Link, ...]
     ledger_entries: int
@@ -126,7 +128,7 @@ def decision_answer(session: Session, seen: Discretion, dataset: str, wanted: st
     made = session.state.ledger.version(dataset, version) if version else None
     if made is None:
         return None
-    plain = seen.is_plain(dataset, made)
+    plain, is_asked = seen.is_plain(dataset, made), version == processed and made.entries <= ASKED
     way = f"/v1/datasets/{dataset}/decisions"
     return DecisionAnswer(
         dataset=dataset,
@@ -135,7 +137,8 @@ def decision_answer(session: Session, seen: Discretion, dataset: str, wanted: st
         is_published=version == published,
         policies=policies_of(session.resolved).digest,
         recorded=tuple(_recorded(session, dataset, version, plain=plain)),
-        now=tuple(_now(session, dataset, plain=plain)) if version == processed else (),
+        now=tuple(_now(session, dataset, plain=plain)) if is_asked else (),
+        command=f"kfm policy explain {dataset}" if version == processed and not is_asked else "",
         is_withheld=not plain,
         links=(
             Link(rel="self", href=way),

@@ -26,7 +26,7 @@ def test_a_picture_is_in_a_page_with_what_it_shows_in_words() -> None:
         if name == "README.md" or (name.startswith("docs/") and name.endswith(".md")):
             for said, path in _IMAGE.findall((ROOT / name).read_text(encoding="utf-8")):
                 shown[Path(path).name] = said
-    assert set(shown) == {path.name for path in pictures.FOLDER.iterdir()}
+    assert set(shown) == {path.name for path in pictures.FOLDER.rglob("*") if path.is_file()}
     for name, said in shown.items():
         if not name.endswith(".svg"):
             continue

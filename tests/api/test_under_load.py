@@ -192,7 +192,7 @@ def _remember(served: Served, files: dict[str, str], items: dict[str, frozenset[
 @pytest.mark.usefixtures("clean")
 def test_200_clients_next_to_a_publisher_get_whole_answers_and_memory_stays_flat(tmp_path: Path) -> None:
     counted, publisher, memory = attack(tmp_path, 200, 60)
-    assert publisher.moves > 5 and counted.total() > 1000 and min(counted[path] for path in PATHS) > 10
+    assert publisher.moves >= 2 and counted.total() > 1000 and min(counted[path] for path in PATHS) > 10
     half = [own for at, own in memory if at > memory[-1][0] / 2]
     first, last = half[: len(half) // 3], half[-len(half) // 3 :]
     assert statistics.median(last) < statistics.median(first) * 1.05 + 4, memory

@@ -82,14 +82,14 @@ class Searched:
 
     def add(self, request: Request, answer: Reply) -> None:
         self.statuses[request.role, answer.status] += 1
+        self.pictures += b"<svg" in answer.body
+        self.told[request.role] += answer.body.count(b"event: entry")
+        seen = self.public.setdefault(request.role, set())
+        seen.update(word for word in self._public if word not in seen and word.encode() in answer.body)
         headers = {name: value for name, value in answer.headers.items() if name not in PASSING}
         said = repr(sorted(headers.items())).encode() + answer.body
         if said not in self._known:
             self._known.add(said)
-            self.pictures += b"<svg" in answer.body
-            self.told[request.role] += answer.body.count(b"event: entry")
-            seen = self.public.setdefault(request.role, set())
-            seen.update(word for word in self._public if word not in seen and word.encode() in answer.body)
             self._waiting.append((request, said))
             self._size += len(said)
         if self._size > AT_ONCE:
@@ -178,22 +178,23 @@ def ask(served: Served, request: Request, tokens: Mapping[str, str]) -> Reply:
     return served.ask(request.path, request.method, request.body, **{**own, **request.headers})
 
 
-def told_events(served: Served, role: str, tokens: Mapping[str, str], seconds: float = 1.5) -> Iterator[Reply]:
-    """Yield what each stream of events tells a caller who has missed everything."""
+def told_events(served: Served, role: str, tokens: Mapping[str, str]) -> Iterator[Reply]:
+    """Yield what each stream of events tells a caller who has missed everything: until it is silent for a moment."""
     for route in (route for route in ROUTES if is_endless(route)):
         headers = {"Last-Event-ID": "1", **({"Authorization": f"Bearer {tokens[role]}"} if role in tokens else {})}
-        line = http.client.HTTPConnection("127.0.0.1", int(served.url.rpartition(":")[2]), timeout=seconds)
-        parts = []
+        line = http.client.HTTPConnection("127.0.0.1", int(served.url.rpartition(":")[2]), timeout=60)
+        line.request("GET", route.path, headers=headers)
+        sock, body = line.sock, b""
+        answer = line.getresponse()
         try:
-            line.request("GET", route.path, headers=headers)
-            answer = line.getresponse()
             while part := answer.read1(1 << 16):
-                parts.append(part)
+                body += part
+                sock.settimeout(0.3 if b"event: " in body else 60)
         except TimeoutError:
-            pass
+            assert b"event: " in body
         finally:
             line.close()
-        yield Reply(answer.status, {n.lower(): v for n, v in answer.getheaders()}, b"".join(parts))
+        yield Reply(answer.status, {n.lower(): v for n, v in answer.getheaders()}, body)
 
 
 def followed(served: Served, role: str, tokens: Mapping[str, str]) -> Iterator[Request]:

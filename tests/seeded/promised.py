@@ -37,7 +37,7 @@ PROMISED: dict[str, Bug] = {
         "kfm.app.serving.table_answers:_key",
         "[__version__, form, str(rows.is_plain), *names]",
         "[__version__, str(rows.is_plain), *names]",
-        "tests/api/endpoints/test_table_routes.py",
+        "tests/api/test_table_routes.py",
     ),
     "heights are lost on the way to Parquet": Bug(
         "kfm.app.data.table_forms:_wkb",

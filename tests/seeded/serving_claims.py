@@ -10,7 +10,7 @@ SENT = "tests/api/test_closed_while_sent.py"
 CLAIMS: dict[str, Bug] = {
     "O10 what is closed is served": Bug(
         "kfm.app.serving.shelf:Shelf._allows",
-        "return self._gate.decision(dataset, version, status, self.audience).is_yes(version)",
+        "return self._gate.decision(dataset, version, status, self._audience).is_yes(version)",
         "return True",
         f"{SENT}::test_a_file_that_is_closed_on_its_way_does_not_arrive_whole",
     ),

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.seeded import act_claims, energy_bugs, explained, planting, recorded, serving_claims
+from tests.seeded import energy_bugs, explained, planting, recorded, serving_claims
 from tests.seeded.kinds import KINDS
 from tests.seeded.planting import Bug
 from tests.seeded.scheduling_claims import SCHEDULING
@@ -579,7 +579,6 @@ CLAIMS: dict[str, Bug] = {
         "exec make lint",
         "tests/project/test_import_contract.py::test_ci_goes_on_to_make_test_when_there_is_no_apt",
     ),
-    **act_claims.CLAIMS,
     **energy_bugs.CLAIMS,
     **explained.CLAIMS,
     **recorded.CLAIMS,

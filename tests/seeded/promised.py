@@ -219,7 +219,7 @@ PROMISED: dict[str, Bug] = {
         "tests/engine/test_determinism.py",
     ),
     "how much there is of protected data is shown": Bug(
-        "kfm.client.pinned_version:Reading._title",
+        "kfm.client.pinned_version:VersionReading._title",
         "if self._public else title",
         "if True else title",
         "tests/client",

@@ -35,6 +35,7 @@ from tests.seeded.readers import READERS
 from tests.seeded.recorded import RECORDED
 from tests.seeded.retry_bugs import RETRIES
 from tests.seeded.server_bugs import SERVERS
+from tests.seeded.sign_in_bugs import SIGN_IN_BUGS
 from tests.seeded.slips import STEWARD_SLIPS
 from tests.seeded.steward_claims import STEWARDS
 from tests.seeded.surface_bugs import SURFACE
@@ -55,6 +56,7 @@ BUGS: dict[str, Bug] = {
     **ADDED,
     **JOB_BUGS,
     **NOTICE_BUGS,
+    **SIGN_IN_BUGS,
     **OBJECTIVE_BUGS,
     **ENERGY_BUGS,
     **QUEUED,

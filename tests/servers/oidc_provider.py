@@ -89,7 +89,7 @@ def provider(redirects: Sequence[str], now_ms: int, alg: str = "RS256") -> Itera
         lacking("oidc-provider is not here: `make test` installs it with the packages of the Node runner")
     said = {"now": now_ms, "client_id": CLIENT, "client_secret": SECRET, "redirect_uris": list(redirects), "alg": alg}
     process = subprocess.Popen(
-        [node, "oidc_provider.mjs", json.dumps(said)], cwd=Path(__file__).parent, stdin=subprocess.PIPE,
+        [node, "oidc_provider.mjs", json.dumps(said)], cwd=ROOT / "node" / "tests", stdin=subprocess.PIPE,
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
     )  # fmt: skip
     try:

@@ -61,14 +61,11 @@ class HttpCaller:
             return head.status, self._body(HttpBody(stream, head, budget.shown), budget.shown)
 
     def _body(self, body: HttpBody, shown: str) -> bytes:
-        too_much = Refused(f"{shown} answers with more than {self._most} bytes", hint="ask the service's operator")
-        if (body.length or 0) > self._most:
-            raise too_much
         parts, size = [], 0
         for part in body.chunks():
             size += len(part)
             if size > self._most:
-                raise too_much
+                raise Refused(f"{shown} answers with more than {self._most} bytes", hint="ask the service's operator")
             parts.append(part)
         return b"".join(parts)
 

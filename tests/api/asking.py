@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kfm import config
-from kfm.api.acceptance import Desk
 from kfm.api.access import Access, Rules
 from kfm.api.application import GovernedApp
+from kfm.api.changes.acceptance import Desk
 from kfm.api.rate_limit import RateLimit
 from kfm.api.readers import Readers
 from kfm.api.route_table import ROUTES

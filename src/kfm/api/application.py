@@ -18,8 +18,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Match, Route
 
 from kfm.api import csrf
-from kfm.api.acceptance import Aside, Desk, Writing
 from kfm.api.access import Access, Caller, Rules, host_of
+from kfm.api.changes.acceptance import Aside, Desk, Writing
 from kfm.api.console.account_bar import dressed
 from kfm.api.console.sign_in_page import ended_page
 from kfm.api.correlation import Visit

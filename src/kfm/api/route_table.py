@@ -7,7 +7,6 @@ from kfm.api import (
     data_routes,
     ledger_routes,
     now_routes,
-    operation_routes,
     page_routes,
     run_routes,
     session_routes,
@@ -16,6 +15,7 @@ from kfm.api import (
     story_routes,
     version_routes,
 )
+from kfm.api.changes import operation_routes
 from kfm.api.contract_routes import with_contract
 
 # A page of a dataset comes before the files of its folder.

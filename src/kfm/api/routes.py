@@ -107,7 +107,7 @@ class Events(NamedTuple):
 
 
 class Answer(NamedTuple):
-    body: Any  # a record that becomes JSON, bytes, a Stream, Events, or what acceptance.py has
+    body: Any  # a record that becomes JSON, bytes, a Stream, Events, or what changes/acceptance.py has
     media_type: str = JSON
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()

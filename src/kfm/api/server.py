@@ -240,8 +240,8 @@ def _listening(
 
 
 def _governed(beyond: Any, served: Served, letterbox: InboxWriter) -> GovernedApp:
-    from kfm.api.acceptance import Desk
     from kfm.api.application import GovernedApp
+    from kfm.api.changes.acceptance import Desk
     from kfm.api.readers import Readers
     from kfm.api.route_table import ROUTES
     from kfm.app.serving.item_catalog import ItemCatalog

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from kfm.api.acceptance import Aside, accept, body_of, discreet
+from kfm.api.changes.acceptance import Aside, accept, body_of, discreet
 from kfm.api.problems import not_found
 from kfm.api.routes import JSON, STAFF, Answer, ApiRoute, Call, Parameter, View
 from kfm.api.run_routes import seen_by

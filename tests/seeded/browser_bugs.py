@@ -33,12 +33,6 @@ SIGNED_IN_BROWSER: dict[str, Bug] = {
         "const said = {",
         f"{KEY}::test_python_accepts_what_a_browser_signed_and_nothing_that_was_changed_afterwards",
     ),
-    "any listed key signs a request that was changed on the way": Bug(
-        "kfm.crypto.approvals:_good_key",
-        "return key if is_signed(bytes.fromhex(key.public), raw, _message(act)) else None",
-        "return key",
-        CHANGED,
-    ),
     "another person's signature counts for who is signed in": Bug(
         "kfm.app.runs.requested_operations:_check_signer",
         "if key.person != person:",

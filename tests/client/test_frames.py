@@ -72,10 +72,10 @@ def test_a_column_is_of_numbers_only_where_nothing_is_lost(shapes: kfm.Installat
     ],
 )
 def test_what_counts_as_a_number(cells: list[str], wanted: list[object]) -> None:
-    from kfm.app.data.frames import _typed
+    from kfm.app.data.frames import typed
 
-    assert _typed(cells, text=False) == wanted
-    assert _typed(cells, text=True) == [cell or None for cell in cells]
+    assert typed(cells, text=False) == wanted
+    assert typed(cells, text=True) == [cell or None for cell in cells]
 
 
 def test_several_entries_are_one_frame(gauges: kfm.Installation) -> None:

@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from tests.seeded import planting
+from tests.seeded.act_bugs import ACT_BUGS
 from tests.seeded.added import ADDED
 from tests.seeded.backup_bugs import BACKUPS
 from tests.seeded.browser_bugs import SIGNED_IN_BROWSER
@@ -58,6 +59,7 @@ BUGS: dict[str, Bug] = {
     **ADDED,
     **JOB_BUGS,
     **NOTICE_BUGS,
+    **ACT_BUGS,
     **SIGN_IN_BUGS,
     **OBJECTIVE_BUGS,
     **ENERGY_BUGS,

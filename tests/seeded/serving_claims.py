@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from tests.seeded import act_claims
 from tests.seeded.planting import Bug
 
 PATH = "tests/browser/test_serving_path.py::test_what_was_published_is_found_everywhere_until_a_label_closes_it"
 SENT = "tests/api/test_closed_while_sent.py"
 
 CLAIMS: dict[str, Bug] = {
-    **act_claims.CLAIMS,
     "O10 what is closed is served": Bug(
         "kfm.app.serving.shelf:Shelf._allows",
         "return self._gate.decision(dataset, version, status, self._audience).is_yes(version)",

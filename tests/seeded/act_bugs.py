@@ -7,7 +7,7 @@ from tests.seeded.planting import Bug
 ACTING = "tests/api/test_acting.py"
 REQUESTS = "kfm.app.runs.requested_operations"
 
-CLAIMS: dict[str, Bug] = {
+ACT_BUGS: dict[str, Bug] = {
     "a signature counts for whoever is signed in": Bug(
         f"{REQUESTS}:_check_signer",
         "if key.person != person:",

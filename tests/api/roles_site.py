@@ -107,6 +107,12 @@ def _patterns() -> list[tuple[re.Pattern[str], str]]:
     return found
 
 
+def template_of(address: str) -> str:
+    """Return the path, as the description writes it, that an address belongs to, whatever the method; empty: none."""
+    path = unquote(address.partition("?")[0])
+    return next((at.replace(":path}", "}") for pattern, at in _patterns() if pattern.match(path)), "")
+
+
 def route_of(method: str, address: str) -> tuple[ApiRoute | None, dict[str, str]]:
     """Return the route that answers, and the parts of its path. None: no route is there, or not for this method."""
     path = unquote(address.partition("?")[0])

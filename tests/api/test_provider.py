@@ -16,6 +16,7 @@ import pytest
 from kfm.api import application
 from kfm.api.access import Rules
 from kfm.api.application import GovernedApp
+from kfm.api.endpoints import data_routes
 from kfm.app.sign_in import provider as provider_module
 from kfm.app.sign_in import sign_ins
 from kfm.clock import FixedClock
@@ -317,6 +318,7 @@ def test_a_download_ends_when_the_provider_takes_back_the_sign_in(
         return known(self, stream, credential, caller)
 
     monkeypatch.setattr(GovernedApp, "_while_valid", revoking)
+    monkeypatch.setattr(data_routes, "AT_ONCE", 0)  # so that also this small file is sent in pieces
     with pytest.raises(application._Withdrawn):
         browser.get(href)
     assert opened == ["vic"] and lying.sent[-1] == "/inspect 200"

@@ -27,12 +27,15 @@ help: ## list these commands
 demo: $(STAMP) ## run everything over real Kansas data, kill it in the middle, resume it; SERVE=1: then open it in a browser
 	@$(PY) examples/demo.py
 
-# Each worker of pytest reads all tests. What they are compiled to is kept while one processor lints and the other is free.
-test: $(STAMP) node-packages ## lint, then every test that is not marked long
+# Each worker of pytest reads all tests. What they are compiled to is kept, and packages are installed, while one processor
+# lints and the other is free.
+test: $(STAMP) ## lint, then every test that is not marked long
 	@$(PY) -m compileall -q src tests  # once, or every command the tests start would do it
-	@status=0; PYTHONDONTWRITEBYTECODE= $(PY) -m pytest --collect-only -m "not long" >/dev/null 2>&1 & \
+	@status=0; $(MAKE) --no-print-directory node-packages & packages=$$!; \
+	PYTHONDONTWRITEBYTECODE= $(PY) -m pytest --collect-only -m "not long" >/dev/null 2>&1 & compiled=$$!; \
 	$(MAKE) --no-print-directory lint || status=1; \
-	wait; exit $$status
+	wait $$packages || status=1; \
+	wait $$compiled; exit $$status
 	@$(PYTEST) -m "not long"
 
 test-long: lint node-packages ## lint, then every test of PART=name, or of all parts; what they tried goes into build/promises
@@ -126,8 +129,11 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@$(PY) -m pip install --quiet --no-input --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-# What the Node runner needs, as node/package-lock.json pins it. Where there is no Node its tests are skipped; in CI
-# that is a failure.
+# What the Node runner needs, as node/package-lock.json pins it, with what was built from it kept outside the checkout.
+# Where there is no Node its tests are skipped; in CI that is a failure.
+NODE_KEY := node -p 'const { createHash } = require("crypto"); createHash("sha256").update([process.version, process.arch, \
+  require("fs").readFileSync("node/package-lock.json")].join()).digest("hex")'
+NODE_KEPT = $${XDG_CACHE_HOME:-$$HOME/.cache}/kfm/node-packages
 node-packages:
 	@if ! node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null; then \
 	  found=$$(node --version 2>/dev/null || echo none); \
@@ -135,7 +141,10 @@ node-packages:
 	  [ -z "$$CI" ] || exit 1; \
 	elif ! [ $(NODE_STAMP) -nt node/package-lock.json ]; then \
 	  echo "make: installing node/package-lock.json into node/node_modules"; \
-	  if (cd node && npm ci --no-audit --no-fund --loglevel=error); then touch $(NODE_STAMP); \
+	  kept="$(NODE_KEPT)/$$($(NODE_KEY))"; \
+	  if [ -d "$$kept" ] && rm -rf node/node_modules && cp -r "$$kept" node/node_modules; then touch $(NODE_STAMP); \
+	  elif (cd node && npm ci --no-audit --no-fund --loglevel=error); then touch $(NODE_STAMP); \
+	    mkdir -p "$(NODE_KEPT)" && cp -r node/node_modules "$$kept.$$$$" && mv -T "$$kept.$$$$" "$$kept" || true; \
 	  else \
 	    echo "make: npm ci failed; better-sqlite3 comes built, or needs a C++ compiler, make and python3 to be built" >&2; \
 	    [ -z "$$CI" ] || exit 1; \

@@ -76,8 +76,17 @@ def _freshness(view: View, seen: Discretion, dataset: str) -> FreshnessRow | Non
     return found.freshness if found is not None else None
 
 
+def explanation(view: View, call: Call) -> Answer:
+    """Answer with Focus Mode of a dataset, under the name that its explanation has in the public folder."""
+    return _focus_page(view, shown(view, call).dataset)
+
+
 def focus_mode(view: View, call: Call) -> Answer:
-    found = focus(view.session, view.shelf, call.path["thing"], view.entries)
+    return _focus_page(view, call.path["thing"])
+
+
+def _focus_page(view: View, thing: str) -> Answer:
+    found = focus(view.session, view.shelf, thing, view.entries)
     if found is None:
         raise not_found()
     return Answer(focus_page(found, places_of_public(view.session).title), HTML)
@@ -88,5 +97,9 @@ ROUTES = (
     ApiRoute("GET", "/index.html", "frontPageByName", "The same", front, media=HTML, tag="pages"),
     ApiRoute("GET", "/datasets/{name}/", "datasetPage", "The page of a dataset", dataset, media=HTML, tag="pages"),
     ApiRoute("GET", "/datasets/{name}/index.html", "datasetPageByName", "The same", dataset, media=HTML, tag="pages"),
+    ApiRoute(
+        "GET", "/datasets/{name}/explanation.html", "explanationPage", "Focus Mode of a dataset", explanation, media=HTML,
+        tag="pages",
+    ),
     ApiRoute("GET", "/focus/{thing}", "focusPage", "Focus Mode of a thing", focus_mode, media=HTML, tag="pages"),
 )  # fmt: skip

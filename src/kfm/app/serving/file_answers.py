@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from kfm.app.metadata.archive_places import places_of_public
+from kfm.app.serving.dataset_answers import content_of
 from kfm.delivery.public_layout import Layout, listed
+from kfm.delivery.public_metadata import PublicMetadata
 from kfm.model import manifests
 from kfm.model.canonical import canonical
 from kfm.model.keys import digest
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 
 PIECE = 1 << 18
 NDJSON = "application/x-ndjson"
+_TEXT = "text/plain; charset=utf-8"
+_BESIDE = {"xml": "application/atom+xml", "cff": _TEXT, "SHA256SUMS": _TEXT}  # by the end of the path
 
 
 class FoundFile(NamedTuple):
@@ -46,7 +51,21 @@ def file_at(session: Session, shown: ShownDataset, path: str) -> FoundFile | Non
         found = _listing(session, layout, shown.dataset, version, path) or _entry(session, layout, version, path)
         if found is not None:
             return found
-    return None
+    return _beside(session, shown, path)
+
+
+def _beside(session: Session, shown: ShownDataset, path: str) -> FoundFile | None:
+    """Return a file for programs that lies beside the files of a dataset: its feed, its citation, or checksums."""
+    media_type = _BESIDE.get(path.rpartition(".")[2])
+    if media_type is None:
+        return None
+    places = places_of_public(session)
+    content = content_of(session, shown)
+    beside = PublicMetadata(session.state, session.objects, places, content, shown.moves)
+    if path not in beside.paths():
+        return None
+    body = next(body for at, body in beside.files(beside.paths() - {path}) if at == path)
+    return FoundFile(digest(body), len(body), media_type, shown.version, body)
 
 
 def _entry(session: Session, layout: Layout, version: str, path: str) -> FoundFile | None:

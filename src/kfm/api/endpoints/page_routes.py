@@ -98,8 +98,8 @@ ROUTES = (
     ApiRoute("GET", "/datasets/{name}/", "datasetPage", "The page of a dataset", dataset, media=HTML, tag="pages"),
     ApiRoute("GET", "/datasets/{name}/index.html", "datasetPageByName", "The same", dataset, media=HTML, tag="pages"),
     ApiRoute(
-        "GET", "/datasets/{name}/explanation.html", "explanationPage", "Focus Mode of a dataset", explanation, media=HTML,
-        tag="pages",
+        "GET", "/datasets/{name}/explanation.html", "explanationPage", "Focus Mode of a dataset", explanation,
+        media=HTML, tag="pages",
     ),
     ApiRoute("GET", "/focus/{thing}", "focusPage", "Focus Mode of a thing", focus_mode, media=HTML, tag="pages"),
 )  # fmt: skip

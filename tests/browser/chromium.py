@@ -20,6 +20,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 # Chromium without a graphics card draws WebGL in software, or not at all.
 SOFTWARE_WEBGL = ("--use-angle=swiftshader", "--enable-unsafe-swiftshader")
+DRIVER = "[.WebGL-"  # begins what Chromium writes about the speed of that; it is no message of a page
 NO_WEBGL = ("--disable-gpu", "--disable-software-rasterizer", "--disable-3d-apis")
 
 

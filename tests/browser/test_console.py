@@ -11,7 +11,7 @@ import pytest
 
 from tests import sampling
 from tests.api.console_server import Console, console
-from tests.browser.chromium import chromium, violations
+from tests.browser.chromium import DRIVER, chromium, violations
 from tests.cli.conftest import Kfm, done, kfm, plain_environment, ran, started
 
 if TYPE_CHECKING:
@@ -49,7 +49,12 @@ def looking(browser: Browser, server: Console, **how: Any) -> Iterator[tuple[Pag
     own = f"http://127.0.0.1:{server.port}/"
     page.on("request", lambda request: None if request.url.startswith(own) else elsewhere.append(request.url))
     page.on(
-        "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None
+        "console",
+        lambda message: (
+            complaints.append(message.text)
+            if message.type in ("error", "warning") and not message.text.startswith(DRIVER)
+            else None
+        ),
     )
     page.on("pageerror", lambda error: complaints.append(str(error)))
     try:

@@ -16,7 +16,7 @@ import pytest
 from kfm.api.console.static_files import address_of
 from tests.api.console_server import Console, console
 from tests.browser import archive
-from tests.browser.chromium import NO_WEBGL, SOFTWARE_WEBGL, another, chromium, violations
+from tests.browser.chromium import DRIVER, NO_WEBGL, SOFTWARE_WEBGL, another, chromium, violations
 from tests.cli.conftest import Kfm, done, kfm, plain_environment
 from tests.engine.protected.conftest import SECRETS, label, labels, site
 from tests.masking.tile_files import archive as tile_file
@@ -53,7 +53,12 @@ class Seen:
         page.on("request", lambda request: self.asked.append(request.url))
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on(
-            "console", lambda said: self.complaints.append(said.text) if said.type in ("error", "warning") else None
+            "console",
+            lambda said: (
+                self.complaints.append(said.text)
+                if said.type in ("error", "warning") and not said.text.startswith(DRIVER)
+                else None
+            ),
         )
 
     def elsewhere(self) -> list[str]:

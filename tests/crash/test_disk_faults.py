@@ -103,7 +103,8 @@ def test_a_call_that_fails_once_stops_everything_and_loses_nothing(scratch: str,
     every_fault(scratch, state, SMALLEST, part, any_place, (errno.EIO, False))
 
 
-@pytest.mark.parametrize("part", sampled(range(PLACES)))
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(PLACES))
 @pytest.mark.parametrize("state", STATES)
 def test_large_outputs_survive_a_disk_that_fails_once(scratch: str, state: str, part: int) -> None:
     every_fault(scratch, state, FAN, part, lambda label: label.startswith("fs."), (errno.EIO, False), slices=PLACES)

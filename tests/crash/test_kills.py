@@ -35,9 +35,9 @@ SLICES = 61  # no multiple of the two or three places a call has: each slice mee
 DAY = 86_400_000
 
 
-def each(labels: list[str], part: int) -> Iterator[int]:
+def each(labels: list[str], part: int, slices: int = SLICES) -> Iterator[int]:
     """Every place of a slice, by number."""
-    return iter(range(1 + part, len(labels) + 1, SLICES))
+    return iter(range(1 + part, len(labels) + 1, slices))
 
 
 def not_within_sqlite(label: str) -> bool:
@@ -68,6 +68,7 @@ def singles(scratch: str, state: str, script: Script, part: int, only: Callable[
         counts.add("singles")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("state", STATES)
 def test_a_kill_over_a_tree_of_several_levels_changes_nothing_in_the_end(scratch: str, state: str) -> None:
     over_a_tree(scratch, state, boundary, 11)
@@ -94,10 +95,10 @@ def over_a_tree(scratch: str, state: str, only: Callable[[str], bool], every: in
         counts.add("singles")
 
 
-@pytest.mark.parametrize("part", sampled(range(SLICES)))
+@pytest.mark.parametrize("part", sampled(range(3 * SLICES)))
 @pytest.mark.parametrize("state", sampled(STATES))
 def test_a_second_kill_during_the_recovery_changes_nothing_either(scratch: str, state: str, part: int) -> None:
-    pairs(scratch, state, part, boundary)
+    pairs(scratch, state, part, boundary, 3 * SLICES)
 
 
 @pytest.mark.long
@@ -107,9 +108,9 @@ def test_two_kills_at_any_two_places_change_nothing(scratch: str, state: str, pa
     pairs(scratch, state, part, not_within_sqlite)
 
 
-def pairs(scratch: str, state: str, part: int, only: Callable[[str], bool]) -> None:
+def pairs(scratch: str, state: str, part: int, only: Callable[[str], bool], slices: int = SLICES) -> None:
     trial = Trial(scratch, state, SMALLEST, only)
-    for first in each(trial.labels, part):
+    for first in each(trial.labels, part, slices):
         trial.empty()
         acks = trial.cut(first).acks
         trial.save()

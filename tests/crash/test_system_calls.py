@@ -100,7 +100,7 @@ def kill_everywhere(scratch: str, state: str, step: int) -> None:
 
 @pytest.mark.parametrize("state", sampled(STATES))
 def test_a_kill_by_the_kernel_at_a_system_call_changes_nothing_in_the_end(scratch: str, state: str) -> None:
-    kill_everywhere(scratch, state, {"sqlite": 83, "jsonl": 29}[state])
+    kill_everywhere(scratch, state, {"sqlite": 211, "jsonl": 67}[state])
 
 
 @pytest.mark.long

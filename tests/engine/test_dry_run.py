@@ -303,7 +303,7 @@ def part_of(part: int, state: str, every: Iterable[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("part", sampled(range(PARTS)))
-@pytest.mark.parametrize("state", sampled(STATES, every=2))
+@pytest.mark.parametrize("state", sampled(STATES, every=4))
 def test_no_call_to_the_system_changes_anything(
     state: str, part: int, tmp_path: Path, server: Server, count: Count
 ) -> None:

@@ -220,6 +220,7 @@ GOOD = alone(9, point(*FAR), at=FAR)
 LAYER = field(1, b"l")
 MANY = gzip.compress(field(3, LAYER + field(2, field(3, 1) + field(4, varint(1 << 22 | 1) + bytes(1 << 20)))))
 CYCLE = tile_files.directory([(0, 0, 0, 5)])
+SLOWEST = ("one tile of half a million places, a thousand times", "a directory that is a bomb")
 HOSTILE: dict[str, bytes | Callable[[], bytes]] = {  # what takes long is made when it is tried
     "only the beginning": GOOD[:100],
     "cut in the tiles": GOOD[:-9],
@@ -265,7 +266,7 @@ HOSTILE: dict[str, bytes | Callable[[], bytes]] = {  # what takes long is made w
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long) if n in SLOWEST else n for n in HOSTILE])
 def test_what_is_no_vector_tile_is_for_a_person_to_review(name: str) -> None:
     body = HOSTILE[name]
     report = judged(body() if callable(body) else body)

@@ -168,7 +168,7 @@ def database_trials(tmp_path: Path, every: int) -> None:
 
 
 def test_every_damage_of_a_journal_is_judged_alike(tmp_path: Path) -> None:
-    journal_trials(tmp_path, 211, 14)
+    journal_trials(tmp_path, 631, 14)
 
 
 def test_every_damage_of_a_database_and_its_log_is_judged_alike(tmp_path: Path) -> None:

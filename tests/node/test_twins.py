@@ -322,6 +322,7 @@ def test_the_example_over_real_data_too(tmp_path: Path, count: Count) -> None:
     same(tmp_path / "site", files, the_example, count, runners=("node first, then in turn",))
 
 
+@pytest.mark.long
 def test_with_threads_only_what_shares_a_durable_write_may_differ(tmp_path: Path, server: Server, count: Count) -> None:
     files = files_of("sqlite", server.port, window=4096, threads=4)
     same(tmp_path / "site", files, changing, count, runners=("python first, then in turn",), folded=True)

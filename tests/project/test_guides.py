@@ -30,6 +30,7 @@ AT_A_TERMINAL = {ROOT / name for name in ("README.md", "docs/start/tutorial.md",
 NARROW = {*AT_A_TERMINAL, ROOT / "docs/guides/protect-a-table.md"}
 CONFINING = ROOT / "docs" / "guides" / "formats.md"  # reads what is read only by a confined reader
 ON_SERVERS = ROOT / "docs" / "guides" / "scaling.md"  # tests/app/servers runs it
+SLOWEST = ROOT / "docs" / "guides" / "testing-updaters.md"  # tests/testing tries what it shows with every commit
 DEPLOYING = ROOT / "docs" / "guides" / "deploy.md"
 GUIDES += [*sorted((ROOT / "docs" / "runbooks").rglob("*.md")), ROOT / "docs/receipts.md"]
 
@@ -50,7 +51,13 @@ def programs_of(page: Path) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in GUIDES if page not in (CONFINING, ON_SERVERS)], ids=lambda page: page.stem
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.long) if page == SLOWEST else page
+        for page in GUIDES
+        if page not in (CONFINING, ON_SERVERS)
+    ],
+    ids=lambda page: page.stem,
 )
 def test_a_guide_works_as_written(page: Path, tmp_path: Path) -> None:
     works(page, tmp_path, kfm="" if page in AT_A_TERMINAL else quickly.script())

@@ -129,7 +129,11 @@ def told_over_kills(server: Neo4jServer, runs: Sequence[PublicRun], rng: random.
 
 @pytest.mark.parametrize(
     ("count", "kills", "seed"),
-    [(20, 1, 1), pytest.param(1000, 4, 2, marks=pytest.mark.long), pytest.param(1000, 4, 3, marks=pytest.mark.long)],
+    [
+        pytest.param(20, 1, 1, marks=pytest.mark.long),
+        pytest.param(1000, 4, 2, marks=pytest.mark.long),
+        pytest.param(1000, 4, 3, marks=pytest.mark.long),
+    ],
 )
 def test_runs_sent_twice_out_of_order_and_over_kills_are_there_once(
     server: Neo4jServer, count: int, kills: int, seed: int

@@ -48,6 +48,7 @@ def published(server: Neo4jServer) -> dict[str, tuple[str, str]]:
 EDITIONS = [{"a": "1", "b": "2"}, {"a": "x", "c": "3"}, {"b": "y", "c": "3", "d": "4"}]
 
 
+@pytest.mark.long
 def test_after_a_rollback_the_published_zone_is_what_it_was_and_the_processed_one_stays(
     site: Site, known: Neo4jServer
 ) -> None:

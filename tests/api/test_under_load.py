@@ -281,7 +281,8 @@ def test_what_was_acknowledged_is_there_after_every_kill_and_has_one_effect(kill
     with open_session(config.load(str(folder / "kfm.yml"), {}), mode="read") as session:
         inbox = session.state.inbox
         deliveries = list(inbox.deliveries())
-        ended = [each.trigger.trigger_id for each in inbox.all_ended()]
+        # `kfm up` itself asks for a run when it first looks at a source.
+        ended = [each.trigger.trigger_id for each in inbox.all_ended() if each.trigger.kind != "poll"]
         kept = {name for each in deliveries for name in each.trigger_ids}  # GitHub's by the digest of its body, too
         assert list(inbox.waiting()) == []
         receipts = Counter(entry.run_id for entry in session.state.ledger.entries())

@@ -497,7 +497,7 @@ def test_no_answer_over_http_shows_a_place_or_a_site_to_any_role(part: int, site
         "run": runs[::9],
         "version": sorted(set(at.values()))[:4],
         "index": ["1", "7"],
-        "path": ["current.json", "index.html"],
+        "path": ["current.json", "index.html", "feed.xml", "CITATION.cff"],
         "item": ["all", "0", "bone"],
     }
     other = site.copied(tmp_path / "copy")
